@@ -1,0 +1,15 @@
+//go:build tools
+
+// The operators and node programs of the local cluster, pinned once: this file
+// makes go.mod keep them. Sharing one go.mod lets them share compiled packages.
+package tools
+
+import (
+	_ "github.com/rancher/local-path-provisioner"
+	_ "istio.io/istio/pilot/cmd/pilot-agent"
+	_ "istio.io/istio/pilot/cmd/pilot-discovery"
+	_ "sigs.k8s.io/gateway-api-inference-extension/cmd/epp"
+	_ "sigs.k8s.io/kueue/cmd/kueue"
+	_ "sigs.k8s.io/kwok/cmd/kwok"
+	_ "sigs.k8s.io/lws/cmd"
+)

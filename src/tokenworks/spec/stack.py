@@ -1,0 +1,38 @@
+"""Stack: every document of one environment, loaded and cross-checked.
+
+`load_stack` (tokenworks.spec.load) makes it from `stacks/<env>/`; nothing
+downstream reads YAML again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tokenworks.spec.environment import Environment
+from tokenworks.spec.model import ModelRelease
+from tokenworks.spec.tenant import Tenant
+
+Manifest = dict[str, Any]
+"""One Kubernetes object, as plain data."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """All documents of one environment."""
+
+    environment: Environment
+    models: tuple[ModelRelease, ...]
+    """Sorted by name."""
+    tenants: tuple[Tenant, ...]
+    """Sorted by name."""
+    manifests: tuple[Manifest, ...] = ()
+    """Plain objects from `stacks/<env>/manifests/*.yaml`, for what the documents do not cover."""
+    sources: dict[str, Path] = field(default_factory=dict[str, Path])
+    """`Kind/name` of a document: the file it came from, for messages."""
+
+    @property
+    def name(self) -> str:
+        """Name of the environment and of its Pulumi stack."""
+        return self.environment.metadata.name
