@@ -6,9 +6,9 @@ package tools
 
 import (
 	_ "github.com/rancher/local-path-provisioner"
-	_ "istio.io/istio/pilot/cmd/pilot-agent"
-	_ "istio.io/istio/pilot/cmd/pilot-discovery"
+	_ "sigs.k8s.io/gateway-api-inference-extension/cmd/bbr"
 	_ "sigs.k8s.io/gateway-api-inference-extension/cmd/epp"
+	_ "sigs.k8s.io/gateway-api/apis/v1" // its CRDs are installed from the module
 	_ "sigs.k8s.io/kueue/cmd/kueue"
 	_ "sigs.k8s.io/kwok/cmd/kwok"
 	_ "sigs.k8s.io/lws/cmd"

@@ -1,0 +1,256 @@
+"""Find or build the pinned programs.
+
+A program is taken from PATH when its version fits, else from the cache, else it is
+built into the cache. An entry of the cache is named by the hash of everything that
+made it and appears by one rename, so it is whole or absent; Go's own build cache
+makes an interrupted build cheap to resume.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from local.toolchain.pins import HERE, ROOT, DebianPackage, Program, groups, module_versions, pins
+from local.toolchain.progress import Progress, run, say, step
+from tokenworks.errors import TokenworksError
+
+# Without these a build differs from machine to machine or takes a fifth longer.
+_GO_ENV = {"CGO_ENABLED": "0", "GOGC": "400", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"}
+_GO_BUILD = ("go", "build", "-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where a program is, or that it is missing."""
+
+    program: Program
+    path: Path | None
+    source: Literal["PATH", "cache", "missing"]
+    seen: str = ""
+    """Version of a program on PATH that does not fit, for `doctor`."""
+
+
+def cache_dir() -> Path:
+    """Where built things live: `$TOKENWORKS_CACHE`, or the user's cache folder."""
+    if chosen := os.environ.get("TOKENWORKS_CACHE"):
+        return Path(chosen).absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base).absolute() / "tokenworks"
+
+
+@contextmanager
+def locked(name: str, progress: Progress = say) -> Iterator[None]:
+    """Hold the cache's lock `name`; say so when another run holds it, and wait."""
+    path = cache_dir() / f"{name}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(f"  … another run is working on this ({path}); waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _key(program: Program) -> str:
+    """Hash of everything that determines the built program."""
+    made_of = (program.package, program.file, program.ldflags, sorted(program.files.items()))
+    inputs = (program.name, program.version, made_of, pins().go, _GO_BUILD, sorted(_GO_ENV.items()))
+    digest = hashlib.sha256(repr(inputs).encode())
+    sources = [ROOT / program.source] if program.source else []
+    if program.group:
+        sources += sorted(p for p in (HERE / "go" / program.group).rglob("*") if p.is_file())
+    for path in sources:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def cached_path(program: Program) -> Path:
+    """Where the cache has (or would have) the program."""
+    folder = cache_dir() / "bin" / f"{program.name}-{program.version}-{_key(program)}"
+    return folder / program.name
+
+
+def _fits(program: Program, seen: str) -> bool:
+    if program.on_path is None:
+        return False
+    parts = 3 if program.on_path.fits == "exact" else 2
+    return seen.split(".")[:parts] == program.version.lstrip("v").split(".")[:parts]
+
+
+@cache
+def _on_path(program_name: str) -> tuple[Path, str] | None:
+    program = pins().programs[program_name]
+    where = shutil.which(program.name) if program.on_path else None
+    if where is None or program.on_path is None:
+        return None
+    result = run([where, *program.on_path.args])
+    match = re.search(r"(\d+\.\d+\.\d+)", result.stdout + result.stderr)
+    return Path(where), match[1] if match else "unknown"
+
+
+def find(name: str) -> Found:
+    """Where the pinned program is now; builds nothing.
+
+    Raises:
+        KeyError: no such program is pinned.
+    """
+    program = pins().programs[name]
+    on_path = _on_path(name)
+    if on_path and _fits(program, on_path[1]):
+        return Found(program, on_path[0], "PATH", on_path[1])
+    seen = on_path[1] if on_path else ""
+    path = cached_path(program)
+    if path.is_file():
+        return Found(program, path, "cache", seen)
+    return Found(program, None, "missing", seen)
+
+
+def go_env() -> dict[str, str]:
+    """Environment of every call of Go: the pinned toolchain, no cgo, no workspace."""
+    local = _go_version() == pins().go
+    return {**os.environ, **_GO_ENV, "GOTOOLCHAIN": "local" if local else f"go{pins().go}"}
+
+
+@cache
+def _go_version() -> str | None:
+    """Version of the Go on PATH, or None."""
+    if shutil.which("go") is None:
+        return None
+    match = re.search(r"go(\d+\.\d+(?:\.\d+)?)", run(["go", "version"]).stdout)
+    return match[1] if match else None
+
+
+def go_found() -> str | None:
+    """Version of Go on PATH, for `doctor`."""
+    return _go_version()
+
+
+def _require_go() -> None:
+    if _go_version() is None:
+        raise TokenworksError(
+            f"go is not on PATH: it is needed to build what is missing (wanted: {pins().go}, or "
+            "any 1.21 or newer, which fetches it). Install Go and run the command again."
+        )
+
+
+@cache
+def module_dir(module: str) -> Path:
+    """Folder of a pinned Go module's files, fetched and verified against go.sum when absent.
+
+    Raises:
+        TokenworksError: the module is not pinned, or cannot be fetched.
+    """
+    group = next((g for g in groups() if module in module_versions(g)), None)
+    if group is None:
+        raise TokenworksError(f"module {module} is in none of local/toolchain/go/*/go.mod")
+    _require_go()
+    wanted = f"{module}@{module_versions(group)[module]}"
+    result = run(["go", "mod", "download", "-json", wanted], cwd=HERE / "go" / group, env=go_env())
+    try:
+        return Path(json.loads(result.stdout)["Dir"])
+    except (ValueError, KeyError):
+        raise TokenworksError(
+            f"go mod download {wanted} failed: {(result.stderr or result.stdout).strip()}"
+        ) from None
+
+
+def _compile(program: Program, target: Path) -> None:
+    """Put the program at `target` (and its files beside it)."""
+    if program.file and program.module:
+        shutil.copyfile(module_dir(program.module) / program.file, target)
+    else:
+        flags = " ".join(("-s", "-w", *program.ldflags))
+        what = str(ROOT / program.source) if program.source else str(program.package)
+        folder = HERE / "go" / program.group if program.group else HERE
+        result = run([*_GO_BUILD, "-ldflags", flags, "-o", target, what], cwd=folder, env=go_env())
+        if result.returncode != 0:
+            tail = "\n".join(result.stderr.strip().splitlines()[-15:])
+            raise TokenworksError(
+                f"building {program.name} {program.version} failed:\n{tail}\n"
+                "What was compiled is kept: run the command again to resume."
+            )
+    target.chmod(0o755)
+    for name, path in program.files.items():
+        assert program.module is not None
+        shutil.copyfile(module_dir(program.module) / path, target.parent / name)
+
+
+def _build(program: Program, progress: Progress) -> Path:
+    final = cached_path(program)
+    verb = "copying" if program.file else "building"
+    with step(f"{verb} {program.name} {program.version} ({program.why})", progress):
+        final.parent.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=final.parent.parent, prefix=".building-") as folder:
+            _compile(program, Path(folder) / program.name)
+            Path(folder).chmod(0o755)
+            shutil.rmtree(final.parent, ignore_errors=True)
+            shutil.copytree(folder, final.parent)
+    return final
+
+
+def ensure(*names: str, progress: Progress = say) -> dict[str, Path]:
+    """Paths of the named programs, building what is missing.
+
+    Raises:
+        TokenworksError: Go is absent, or a build failed.
+    """
+    found = {name: find(name) for name in names}
+    if all(f.path for f in found.values()):
+        return {n: f.path for n, f in found.items() if f.path}
+    missing = sum(f.path is None and f.program.file is None for f in found.values())
+    _require_go()
+    with locked("toolchain", progress):
+        if missing:
+            progress(f"Building {missing} program(s) once, into {cache_dir()}:")
+        paths: dict[str, Path] = {}
+        for name in names:
+            now = find(name)  # another run may have built it while we waited
+            paths[name] = now.path or _build(now.program, progress)
+        return paths
+
+
+def debian_present(package: DebianPackage) -> bool:
+    """Whether what the package is for is on this machine."""
+    if package.program.startswith("/"):
+        return Path(package.program).exists()
+    return shutil.which(package.program) is not None
+
+
+def ensure_debian(names: Iterable[str] | None = None, progress: Progress = say) -> None:
+    """Install the distribution's packages that are missing.
+
+    Raises:
+        TokenworksError: not root, no apt, or the installation failed.
+    """
+    wanted = [pins().debian[n] for n in (names if names is not None else pins().debian)]
+    missing = [p for p in wanted if not debian_present(p)]
+    if not missing:
+        return
+    packages = [p.name for p in missing]
+    command = f"apt-get install -y {' '.join(packages)}"
+    if shutil.which("apt-get") is None:
+        raise TokenworksError(f"missing: {', '.join(packages)}. Install them with your distribution's tools.")
+    if os.geteuid() != 0:
+        raise TokenworksError(f"missing: {', '.join(packages)}. Run as root: {command}")
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    with locked("apt", progress), step(f"installing {', '.join(packages)}", progress):
+        install = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
+        result = run(install, env=env)
+        if result.returncode != 0:  # a fresh machine has no package lists yet
+            run(["apt-get", "update"], env=env)
+            result = run(install, env=env)
+    if result.returncode != 0:
+        raise TokenworksError(f"`{command}` failed: {result.stderr.strip()[-500:]}")
