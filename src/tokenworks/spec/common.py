@@ -8,12 +8,22 @@ number is refused wherever a unit is needed.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+)
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-API_VERSION = "tokenworks.dev/v1alpha1"
+API_VERSION: Final = "tokenworks.dev/v1alpha1"
 
 
 class Document(BaseModel):
@@ -24,18 +34,85 @@ class Document(BaseModel):
     )
 
 
-_QUANTITY = re.compile(r"^\d+(\.\d+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")
-_DURATION = re.compile(r"^([0-9]{1,5}(h|m|s|ms)){1,4}$")
-_SCALE = {
+def refused(
+    found: str, *, allowed: str = "", remedy: str = "", field: str = ""
+) -> PydanticCustomError:
+    """A validation error in the words the user will read.
+
+    `field` is the dotted YAML path below the part that validates, where that is narrower.
+    """
+    context = {"found": found, "allowed": allowed, "remedy": remedy, "field": field}
+    reason = "; ".join(
+        part
+        for part in (
+            f"{field}: {found}" if field else found,
+            f"allowed: {allowed}" if allowed else "",
+            remedy,
+        )
+        if part
+    )
+    return PydanticCustomError("refused", "{reason}", {**context, "reason": reason})
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form a text must have: a regular expression, and the same in words for messages."""
+
+    pattern: str
+    allowed: str
+    remedy: str = ""
+    max_length: int | None = None
+
+    def check(self, value: str) -> str:
+        """The value itself, if it has the form."""
+        too_long = self.max_length is not None and len(value) > self.max_length
+        if too_long or re.fullmatch(self.pattern, value) is None:
+            raise refused("", allowed=self.allowed, remedy=self.remedy)
+        return value
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        published = {**handler(schema), "pattern": f"^({self.pattern})$"}
+        if self.max_length is not None:
+            published["maxLength"] = self.max_length
+        return published
+
+
+@dataclass(frozen=True)
+class Positive:
+    """A quantity or duration that must be more than zero, and why."""
+
+    measure: Callable[[str], float]
+    remedy: str
+
+    def check(self, value: str) -> str:
+        """The value itself, if it is more than zero."""
+        if self.measure(value) <= 0:
+            raise refused("", allowed="more than zero", remedy=self.remedy)
+        return value
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+
+_SCALE: Final = {
     "": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
     "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50,
 }  # fmt: skip
-_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 def quantity_value(quantity: str) -> float:
     """The number a Kubernetes quantity stands for (bytes, cores or a count)."""
-    match = re.match(r"^([\d.]+)(\w*)$", quantity)
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z]*)", quantity)
     if match is None or match[2] not in _SCALE:
         raise ValueError(f"{quantity!r} is not a Kubernetes quantity such as 10Gi or 500m")
     return float(match[1]) * _SCALE[match[2]]
@@ -43,70 +120,125 @@ def quantity_value(quantity: str) -> float:
 
 def duration_seconds(duration: str) -> float:
     """The seconds a Gateway API duration (`300s`, `1h30m`) stands for."""
-    return sum(float(n) * _SECONDS[u] for n, u in re.findall(r"(\d+)(ms|h|m|s)", duration))
+    return sum(float(n) * _SECONDS[u] for n, u in re.findall(r"([0-9]+)(ms|h|m|s)", duration))
 
 
-def _bytes(value: str) -> str:
-    if not re.match(r"^\d+(\.\d+)?(Ki|Mi|Gi|Ti|k|M|G|T)$", value):
-        raise ValueError("must be a size with a unit, such as 10Gi or 512Mi")
-    return value
-
-
-def _quantity(value: str) -> str:
-    if not _QUANTITY.match(value):
-        raise ValueError("must be a Kubernetes quantity, such as 4, 500m or 16Gi")
-    return value
-
-
-def _duration(value: str) -> str:
-    if not _DURATION.match(value):
-        raise ValueError("must be a duration with a unit, such as 300s or 1h30m")
-    return value
-
+_LABEL_NAME = r"[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
+_DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 Name = Annotated[
     str,
-    Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40,
-          description="DNS label: lower-case letters, digits and dashes, at most 40 characters."),
-]  # fmt: skip
-Bytes = Annotated[str, AfterValidator(_bytes), Field(description="A size with a unit, e.g. 10Gi.")]
+    Form(
+        r"[a-z]([-a-z0-9]*[a-z0-9])?",
+        "lower-case letters, digits and dashes, a letter first, no dash last, at most 40",
+        max_length=40,
+    ),
+]
+"""A DNS label. 40 leaves room for the suffixes that our charts add within Kubernetes' 63."""
+
+Bytes = Annotated[
+    str,
+    Form(
+        r"[0-9]{1,12}(\.[0-9]{1,3})?(Ki|Mi|Gi|Ti|k|M|G|T)",
+        "a size with a unit, such as 10Gi or 512Mi",
+        "write number and unit without a space; the unit is Ki, Mi, Gi, Ti, k, M, G or T",
+    ),
+    Positive(quantity_value, "give the size that is needed"),
+]
 Quantity = Annotated[
-    str, AfterValidator(_quantity), Field(description="A Kubernetes quantity, e.g. 500m or 4.")
+    str,
+    Form(
+        r"[0-9]{1,12}(\.[0-9]{1,3})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?",
+        'a Kubernetes quantity in quotes, such as "4", 500m or 16Gi',
+        'write it like "4" or 500m',
+    ),
+    Positive(quantity_value, "give the amount that is needed"),
 ]
 Duration = Annotated[
-    str, AfterValidator(_duration), Field(description="A duration with a unit, e.g. 300s.")
+    str,
+    Form(
+        r"([0-9]{1,5}(h|m|s|ms)){1,4}",
+        "a duration with a unit, such as 300s or 1h30m",
+        "write number and unit without a space; the unit is h, m, s or ms",
+    ),
+]
+Timeout = Annotated[
+    Duration,
+    Positive(duration_seconds, "zero would switch the timeout off; give the longest answer"),
 ]
 Digest = Annotated[
     str,
-    Field(pattern=r"^(sha256:[0-9a-f]{64}|unresolved)$",
-          description="sha256:<64 hex digits>, or `unresolved` until `versions pin` fills it."),
-]  # fmt: skip
-LabelKey = Annotated[str, Field(pattern=r"^([a-z0-9.-]+/)?[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?$")]
-LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?)?$", max_length=63)]
+    Form(
+        r"sha256:[0-9a-f]{64}|unresolved",
+        "sha256: and 64 hexadecimal digits, or `unresolved` until the registry has been asked",
+        "copy the digest from the registry",
+    ),
+]
+LabelKey = Annotated[
+    str,
+    Form(
+        rf"({_DNS_LABEL}(\.{_DNS_LABEL})*/)?{_LABEL_NAME}",
+        "a Kubernetes label key: an optional domain and `/`, then up to 63 letters, digits, -_.",
+        max_length=317,
+    ),
+]
+LabelValue = Annotated[
+    str,
+    Form(
+        rf"({_LABEL_NAME})?",
+        "a Kubernetes label value: up to 63 letters, digits, -_.; first and last alphanumeric",
+        max_length=63,
+    ),
+]
 Labels = dict[LabelKey, LabelValue]
 
 
 class Image(Document):
     """A container image: repository, tag for people, digest for machines."""
 
-    repository: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._:/-]*[a-z0-9]$")]
-    tag: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")] | None = None
+    repository: Annotated[
+        str,
+        Form(
+            r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+",
+            "registry and path in lower case, such as docker.io/vllm/vllm-openai",
+            "put tag and digest into their own fields",
+            max_length=255,
+        ),
+    ] = Field(description="Registry and path, without tag and digest.")
+    tag: (
+        Annotated[
+            str,
+            Form(
+                r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}",
+                "a tag: up to 128 letters, digits, -_.",
+            ),
+        ]
+        | None
+    ) = Field(default=None, description="For people to read; the digest decides what runs.")
     digest: Digest | None = Field(
-        default=None, description="Required outside the local and kind providers."
+        default=None,
+        description="Required outside the local and kind providers. `unresolved`: no public "
+        "source gave one yet; previews warn and `up` refuses.",
     )
 
 
 class Metadata(Document):
     """Identity of a document."""
 
-    name: Name
-    labels: Labels = Field(default_factory=dict, description="Copied to every object made from it.")
+    name: Name = Field(description="The file's name without .yaml (environment: its folder's).")
+    labels: Labels = Field(
+        default_factory=dict, description="Copied to every object made from the document."
+    )
 
 
 class Toleration(Document):
     """A pod toleration, in Kubernetes' words."""
 
-    key: LabelKey
-    operator: Literal["Equal", "Exists"] = "Exists"
-    value: str | None = None
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+    key: LabelKey = Field(description="Key of the taint.")
+    operator: Literal["Equal", "Exists"] = Field(
+        default="Exists", description="Equal compares the value too."
+    )
+    value: str | None = Field(default=None, description="Value of the taint, for Equal.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = Field(
+        default="NoSchedule", description="Effect of the taint."
+    )

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from tokenworks.spec.common import API_VERSION, Bytes, Document, Duration, LabelKey, Labels, Metadata, Name
+from tokenworks.spec.common import (
+    API_VERSION,
+    Bytes,
+    Document,
+    Form,
+    LabelKey,
+    Labels,
+    LabelValue,
+    Metadata,
+    Name,
+    Quantity,
+    Timeout,
+    refused,
+)
 
 Provider = Literal["local", "kind", "existing"]
 
@@ -14,7 +28,10 @@ Provider = Literal["local", "kind", "existing"]
 class Cluster(Document):
     """Where the environment runs."""
 
-    provider: Provider
+    provider: Provider = Field(
+        description="local: a cluster that `./tokenworks local up` makes on this machine; kind: "
+        "one that kind makes; existing: one that is there already."
+    )
     kubeconfig: str | None = Field(
         default=None, description="existing: path of the kubeconfig file (default: $KUBECONFIG)."
     )
@@ -22,52 +39,76 @@ class Cluster(Document):
 
     @model_validator(mode="after")
     def _only_what_the_provider_reads(self) -> Cluster:
-        if self.provider == "local" and (self.kubeconfig or self.context):
-            raise ValueError("provider local makes its own kubeconfig: remove kubeconfig and context")
-        if self.provider == "existing" and self.context is None:
-            raise ValueError("provider existing needs context: the kubeconfig context to deploy to")
+        for name in ("kubeconfig", "context"):
+            if self.provider == "local" and getattr(self, name) is not None:
+                raise refused(
+                    "found it beside provider local, which makes its own kubeconfig",
+                    remedy="remove it",
+                    field=name,
+                )
+        if self.provider == "existing" and not self.context:
+            raise refused(
+                "is missing",
+                allowed="the kubeconfig context to deploy to",
+                remedy="add it; `kubectl config get-contexts` lists them",
+                field="context",
+            )
         return self
 
 
 class Taint(Document):
     """A node taint that the pool's pods tolerate."""
 
-    key: LabelKey
-    value: str | None = None
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+    key: LabelKey = Field(description="Key of the taint.")
+    value: LabelValue | None = Field(default=None, description="Value of the taint.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = Field(
+        default="NoSchedule", description="What happens to pods that do not tolerate it."
+    )
 
 
 class Rdma(Document):
     """RDMA devices of one node, as the device plugin names them."""
 
-    resource: Literal["rdma/hca", "vpc.amazonaws.com/efa"]
-    per_node: Annotated[int, Field(ge=1, le=64)]
+    resource: Literal["rdma/hca", "vpc.amazonaws.com/efa"] = Field(
+        description="Extended resource of the device plugin."
+    )
+    per_node: Annotated[int, Field(ge=1, le=64)] = Field(description="Devices of one node.")
 
 
 class NodePool(Document):
     """Nodes of one shape. `nodes` is what quota and checks count on."""
 
     gpu: Name = Field(description="GPU type in the catalog, e.g. nvidia-h100-80gb.")
-    gpus_per_node: Annotated[int, Field(ge=1, le=16)]
+    gpus_per_node: Annotated[int, Field(ge=1, le=16)] = Field(description="GPUs of one node.")
     nodes: Annotated[int, Field(ge=0, le=10000)] = Field(description="Nodes in the pool.")
     simulated: bool = Field(
         default=False, description="local: KWOK nodes that run no real container."
     )
-    rdma: Rdma | None = None
+    rdma: Rdma | None = Field(default=None, description="RDMA devices, where the nodes have them.")
     labels: Labels = Field(default_factory=dict, description="Node labels that select the pool.")
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[Taint, ...] = Field(default=(), description="Taints of the pool's nodes.")
+
+
+class Requests(Document):
+    """What a control-plane pod asks for; its limits stay the chart's."""
+
+    cpu: Quantity = Field(description="CPU request, e.g. 100m.")
+    memory: Bytes = Field(description="Memory request, e.g. 256Mi.")
 
 
 class Component(Document):
     """A platform component; its version comes from the bill of versions."""
 
-    enabled: bool = True
+    enabled: bool = Field(default=True, description="Whether the environment installs it.")
+    requests: Requests | None = Field(
+        default=None, description="Default: what the component's chart asks for."
+    )
 
 
 class Kueue(Component):
     """Kueue, and how long a gang may take from admission to ready."""
 
-    pods_ready_timeout: Duration = Field(
+    pods_ready_timeout: Timeout = Field(
         default="3h", description="waitForPodsReady; must exceed the slowest model's start."
     )
 
@@ -75,24 +116,59 @@ class Kueue(Component):
 class Platform(Document):
     """Operators and CRDs the environment installs."""
 
-    kueue: Kueue = Kueue()
-    leader_worker_set: Component = Component()
+    kueue: Kueue = Field(default=Kueue(), description="Queues and quota for GPUs.")
+    leader_worker_set: Component = Field(
+        default=Component(), description="Groups of pods that live and die together."
+    )
+
+
+def _no_address(value: str) -> str:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        return value
+    raise refused("", allowed="a DNS name, not an address", remedy="remove it to accept any name")
+
+
+Hostname = Annotated[
+    str,
+    Form(
+        r"(\*\.)?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*",
+        "a DNS name in lower case, such as llm.example.com or *.example.com",
+        "without scheme, port and path",
+        max_length=253,
+    ),
+    AfterValidator(_no_address),
+]
 
 
 class Gateway(Document):
     """The one entry: its implementation and its limits."""
 
-    implementation: Literal["istio"] = "istio"
-    namespace: Name = "tokenworks-gateway"
-    service_type: Literal["ClusterIP", "LoadBalancer"] = "LoadBalancer"
-    port: Annotated[int, Field(ge=1, le=65535)] = 80
-    hostname: Annotated[str, Field(pattern=r"^[a-z0-9*]([-a-z0-9.]*[a-z0-9])?$")] | None = None
-    request_timeout: Duration = Field(
+    implementation: Literal["istio"] = Field(
+        default="istio", description="Which implementation of the Gateway API serves it."
+    )
+    controller_requests: Requests | None = Field(
+        default=None, description="What the gateway's control plane asks for; default: its chart's."
+    )
+    namespace: Name = Field(
+        default="tokenworks-gateway", description="Namespace of the gateway; no tenant's."
+    )
+    service_type: Literal["ClusterIP", "LoadBalancer"] = Field(
+        default="LoadBalancer", description="ClusterIP where nothing hands out load balancers."
+    )
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(
+        default=80, description="Port of the listener."
+    )
+    hostname: Hostname | None = Field(
+        default=None, description="Host name that is served (default: every name)."
+    )
+    request_timeout: Timeout = Field(
         default="300s", description="Default for routes that set none; covers a whole answer."
     )
-    idle_timeout: Duration = Field(default="300s", description="A stream may be silent this long.")
+    idle_timeout: Timeout = Field(default="300s", description="A stream may be silent this long.")
     max_request_body: Bytes = Field(default="10Mi", description="Larger prompts get a 413.")
-    max_connections: Annotated[int, Field(ge=1)] = Field(
+    max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=10000, description="Connections and requests at once per gateway pod."
     )
 
@@ -100,17 +176,23 @@ class Gateway(Document):
 class EnvironmentSpec(Document):
     """Body of an Environment."""
 
-    cluster: Cluster
-    node_pools: dict[Name, NodePool] = Field(default_factory=dict[str, NodePool])
-    platform: Platform = Platform()
-    gateway: Gateway = Gateway()
-    delivery: Literal["pulumi"] = "pulumi"
+    cluster: Cluster = Field(description="Where the environment runs.")
+    node_pools: dict[Name, NodePool] = Field(
+        default_factory=dict[str, NodePool], description="Name of a node pool: its shape and size."
+    )
+    platform: Platform = Field(
+        default=Platform(), description="Operators and CRDs the environment installs."
+    )
+    gateway: Gateway = Field(default=Gateway(), description="The one entry for requests.")
+    delivery: Literal["pulumi"] = Field(default="pulumi", description="Who applies the objects.")
 
 
 class Environment(Document):
     """One environment of the platform: `stacks/<name>/environment.yaml`."""
 
-    api_version: Literal["tokenworks.dev/v1alpha1"] = API_VERSION
-    kind: Literal["Environment"] = "Environment"
-    metadata: Metadata
-    spec: EnvironmentSpec
+    api_version: Literal["tokenworks.dev/v1alpha1"] = Field(
+        default=API_VERSION, description="Version of this document's form."
+    )
+    kind: Literal["Environment"] = Field(default="Environment", description="Kind of document.")
+    metadata: Metadata = Field(description="Name, and labels for every object of the platform.")
+    spec: EnvironmentSpec = Field(description="What the environment consists of.")

@@ -11,10 +11,14 @@ from tokenworks.spec.common import (
     Bytes,
     Document,
     Duration,
+    Form,
     Image,
     Metadata,
     Name,
     Quantity,
+    Timeout,
+    quantity_value,
+    refused,
 )
 
 FlagValue = str | int | float | bool | list[str] | dict[str, object]
@@ -24,73 +28,155 @@ RoutingProfile = Literal["balanced", "latency", "throughput"]
 class Weights(Document):
     """Which weights, exactly, and how large they are."""
 
-    uri: Annotated[str, Field(pattern=r"^(hf|s3|gs|pvc|dummy)://\S+$")] = Field(
-        description="hf://org/name, s3://bucket/prefix, gs://…, pvc://claim/path; dummy:// for simulators."
+    uri: Annotated[
+        str,
+        Form(
+            r"hf://[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
+            r"|(s3|gs)://[a-z0-9][a-z0-9._-]*(/[!-~]+)?"
+            r"|pvc://[a-z0-9][-a-z0-9.]*(/[!-~]+)?"
+            r"|dummy://[A-Za-z0-9][A-Za-z0-9._/-]*",
+            "hf://org/name, s3://bucket/prefix, gs://bucket/prefix, pvc://claim/path or dummy://name",
+        ),
+    ] = Field(
+        description="hf://org/name, s3://bucket/prefix, gs://…, pvc://claim/path; dummy:// for "
+        "simulators."
     )
-    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$|^unresolved$")] | None = Field(
+    revision: (
+        Annotated[
+            str,
+            Form(
+                r"[0-9a-f]{40}|unresolved",
+                "a commit of 40 hexadecimal digits, or `unresolved` until the hub has been asked",
+                "branches and tags move: name the commit",
+            ),
+        ]
+        | None
+    ) = Field(
         default=None, description="Immutable commit of the hub; required for hf:// outside local."
     )
     size: Bytes = Field(description="Bytes of the weights on disk; sizes start-up and storage.")
-    served_name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=63)] | None = Field(
+    served_name: (
+        Annotated[
+            str,
+            Form(
+                r"[A-Za-z0-9][A-Za-z0-9._/-]*",
+                "letters, digits and ._/-, alphanumeric first, at most 63",
+                max_length=63,
+            ),
+        ]
+        | None
+    ) = Field(
         default=None, description="The `model` field of requests (default: the release's name)."
     )
-    max_context: Annotated[int, Field(ge=16)] = Field(description="Tokens of prompt and answer.")
+    max_context: Annotated[int, Field(ge=16, le=100_000_000)] = Field(
+        description="Tokens of prompt and answer."
+    )
     token_secret: Name | None = Field(
-        default=None, description="Secret in the tenant's namespace with the hub token in key `token`."
+        default=None,
+        description="Secret in the tenant's namespace with the hub token in key `token`.",
     )
 
 
 class Engine(Document):
     """The server program. Flags are typed; ours are derived and may not be repeated here."""
 
-    name: Literal["vllm", "simulator"]
-    version: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
+    name: Literal["vllm", "simulator"] = Field(description="The program.")
+    version: Annotated[
+        str,
+        Form(
+            r"[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}",
+            "three numbers with dots, such as 0.26.0",
+            "without v; quote it if YAML reads it as a number",
+        ),
+    ] = Field(description="Release of the program; the catalog lists those we know.")
     image: Image | None = Field(default=None, description="Default: the catalog's for the version.")
-    flags: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")], FlagValue] = Field(
-        default_factory=dict[str, FlagValue], description="Flag name without dashes: value."
-    )
-    env: dict[Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")], str] = Field(
-        default_factory=dict[str, str], description="Literal values; never secrets."
-    )
+    flags: dict[
+        Annotated[
+            str,
+            Form(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", "a flag in lower case without leading dashes"),
+        ],
+        FlagValue,
+    ] = Field(default_factory=dict[str, FlagValue], description="Flag name without dashes: value.")
+    env: dict[
+        Annotated[str, Form(r"[A-Z_][A-Z0-9_]*", "upper-case letters, digits and _")], str
+    ] = Field(default_factory=dict[str, str], description="Literal values; never secrets.")
 
 
 class Topology(Document):
     """How one replica is laid out."""
 
-    kind: Literal["single"] = "single"
-    tensor_parallel: Annotated[int, Field(ge=1, le=16)] = 1
+    kind: Literal["single"] = Field(default="single", description="single: one pod a replica.")
+    tensor_parallel: Annotated[int, Field(ge=1, le=16)] = Field(
+        default=1, description="GPUs that share each layer; equals resources.gpus."
+    )
 
 
 class Resources(Document):
     """What one replica asks for; limits equal requests for memory and GPUs."""
 
     gpus: Annotated[int, Field(ge=0, le=16)] = Field(description="0 only for CPU simulators.")
-    cpu: Quantity
-    memory: Bytes
-    ephemeral_storage: Bytes = "10Gi"
+    cpu: Quantity = Field(description="CPU cores that are reserved.")
+    memory: Bytes = Field(description="Memory, /dev/shm included.")
+    ephemeral_storage: Bytes = Field(
+        default="10Gi", description="Disk of the node for logs, caches and what is downloaded."
+    )
     shared_memory: Bytes | None = Field(
         default=None, description="/dev/shm; default 8Gi when tensorParallel exceeds 1."
     )
+
+    @model_validator(mode="after")
+    def _shared_memory_fits(self) -> Resources:
+        if self.shared_memory is not None and quantity_value(self.shared_memory) >= quantity_value(
+            self.memory
+        ):
+            raise refused(
+                f"found {self.shared_memory}, but memory is {self.memory} and must hold it",
+                allowed="less than memory",
+                remedy="raise memory or lower sharedMemory",
+                field="sharedMemory",
+            )
+        return self
 
 
 class WeightsCache(Document):
     """Where weights live inside the pod."""
 
-    kind: Literal["none", "ephemeral", "pvc"] = "ephemeral"
+    kind: Literal["none", "ephemeral", "pvc"] = Field(
+        default="ephemeral", description="ephemeral: the node's disk, lost with the pod."
+    )
     size: Bytes | None = Field(default=None, description="Default: weights size plus a fifth.")
     claim: Name | None = Field(default=None, description="pvc: existing claim, ReadWriteMany.")
 
     @model_validator(mode="after")
     def _claim_only_for_pvc(self) -> WeightsCache:
-        if (self.kind == "pvc") != (self.claim is not None):
-            raise ValueError("kind pvc needs claim, and claim needs kind pvc")
+        if self.kind == "pvc" and self.claim is None:
+            raise refused(
+                "is missing, and kind pvc needs it",
+                allowed="an existing ReadWriteMany claim",
+                remedy="add claim, or choose kind ephemeral",
+                field="claim",
+            )
+        if self.kind != "pvc" and self.claim is not None:
+            raise refused(
+                f"found {self.claim!r} beside kind {self.kind}, which mounts no claim",
+                remedy="remove claim, or choose kind pvc",
+                field="claim",
+            )
+        if self.kind == "none" and self.size is not None:
+            raise refused(
+                f"found {self.size} beside kind none, which has no size",
+                remedy="remove size, or choose kind ephemeral",
+                field="size",
+            )
         return self
 
 
 class Caches(Document):
-    """The caches of this issue: weights and prefix."""
+    """What is kept: weights on disk, prefixes in GPU memory."""
 
-    weights: WeightsCache = WeightsCache()
+    weights: WeightsCache = Field(
+        default=WeightsCache(), description="Where weights live inside the pod."
+    )
     prefix: bool = Field(default=True, description="Engine prefix cache, and routing by it.")
 
 
@@ -98,7 +184,8 @@ class Startup(Document):
     """How long a pod may take to load; probes and deadlines are computed from it."""
 
     download_bytes_per_second: Bytes = Field(
-        default="100M", description="Bandwidth to the weights; start-up budget = size / this + load."
+        default="100M",
+        description="Bandwidth to the weights; start-up budget = size / this + load.",
     )
     load: Duration = Field(default="300s", description="From weights on disk to healthy.")
     drain: Duration = Field(default="120s", description="Longest answer to wait for at shutdown.")
@@ -107,7 +194,7 @@ class Startup(Document):
 class Route(Document):
     """How requests reach the release."""
 
-    timeout: Duration | None = Field(default=None, description="Default: the gateway's.")
+    timeout: Timeout | None = Field(default=None, description="Default: the gateway's.")
     profile: RoutingProfile = Field(
         default="balanced", description="Weights of the picker's scorers; see the catalog."
     )
@@ -117,26 +204,41 @@ class ModelReleaseSpec(Document):
     """Body of a ModelRelease."""
 
     tenant: Name = Field(description="Tenant that owns it: namespace and queue.")
-    model: Weights
-    engine: Engine
-    topology: Topology = Topology()
+    model: Weights = Field(description="Which weights are served.")
+    engine: Engine = Field(description="Which program serves them.")
+    topology: Topology = Field(default=Topology(), description="How one replica is laid out.")
     pool: Name | None = Field(default=None, description="Node pool; required when gpus > 0.")
-    resources: Resources
-    replicas: Annotated[int, Field(ge=0, le=1000)] = 1
-    caches: Caches = Caches()
-    startup: Startup = Startup()
-    route: Route = Route()
+    resources: Resources = Field(description="What one replica asks for.")
+    replicas: Annotated[int, Field(ge=0, le=1000)] = Field(
+        default=1, description="Pods that serve at once; 0 keeps the release without pods."
+    )
+    caches: Caches = Field(default=Caches(), description="What is kept, and where.")
+    startup: Startup = Field(default=Startup(), description="How long a start may take.")
+    route: Route = Field(default=Route(), description="How requests reach the release.")
 
     @model_validator(mode="after")
     def _gpus_fit(self) -> ModelReleaseSpec:
         gpus, ranks = self.resources.gpus, self.topology.tensor_parallel
         if gpus == 0 and self.engine.name != "simulator":
-            raise ValueError("resources.gpus is 0: only engine simulator runs without a GPU")
+            raise refused(
+                "found 0, and only engine simulator runs without a GPU",
+                allowed="topology.tensorParallel",
+                remedy=f"write {ranks}",
+                field="resources.gpus",
+            )
         if gpus > 0 and self.pool is None:
-            raise ValueError("pool is missing: name the node pool that has the GPUs")
+            raise refused(
+                "is missing",
+                allowed="the node pool that has the GPUs",
+                remedy="add it",
+                field="pool",
+            )
         if gpus not in (0, ranks):
-            raise ValueError(
-                f"resources.gpus is {gpus} but topology.tensorParallel is {ranks}: make them equal"
+            raise refused(
+                f"found {gpus}, but topology.tensorParallel is {ranks}",
+                allowed="the same number in both",
+                remedy=f"write {ranks}, or tensorParallel: {gpus}",
+                field="resources.gpus",
             )
         return self
 
@@ -144,7 +246,14 @@ class ModelReleaseSpec(Document):
 class ModelRelease(Document):
     """One served model: `stacks/<env>/models/<name>.yaml`."""
 
-    api_version: Literal["tokenworks.dev/v1alpha1"] = API_VERSION
-    kind: Literal["ModelRelease"] = "ModelRelease"
-    metadata: Metadata
-    spec: ModelReleaseSpec
+    api_version: Literal["tokenworks.dev/v1alpha1"] = Field(
+        default=API_VERSION, description="Version of this document's form."
+    )
+    kind: Literal["ModelRelease"] = Field(default="ModelRelease", description="Kind of document.")
+    metadata: Metadata = Field(description="Name of the release, and labels for its objects.")
+    spec: ModelReleaseSpec = Field(description="What is served, by what, how large.")
+
+    @property
+    def served_name(self) -> str:
+        """The `model` field of requests that this release answers."""
+        return self.spec.model.served_name or self.metadata.name

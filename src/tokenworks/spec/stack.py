@@ -29,8 +29,10 @@ class Stack:
     """Sorted by name."""
     manifests: tuple[Manifest, ...] = ()
     """Plain objects from `stacks/<env>/manifests/*.yaml`, for what the documents do not cover."""
+    manifest_sources: tuple[tuple[Path, int], ...] = ()
+    """File and line of each of `manifests`, in the same order, for messages."""
     sources: dict[str, Path] = field(default_factory=dict[str, Path])
-    """`Kind/name` of a document: the file it came from, for messages."""
+    """`Kind/name` of a document: the file it came from, relative to the root, for messages."""
 
     @property
     def name(self) -> str:

@@ -1,0 +1,289 @@
+"""`load_stack`: the documents of one environment, read, typed and checked together.
+
+Every problem of every file is collected and raised once, as `DocumentErrors`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import importlib
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Generic, TypeVar, cast
+
+from tokenworks.errors import UsageError
+from tokenworks.spec import rules
+from tokenworks.spec.common import API_VERSION, Document
+from tokenworks.spec.environment import Environment
+from tokenworks.spec.manifests import PlainObject, read_objects, repeated
+from tokenworks.spec.model import ModelRelease
+from tokenworks.spec.problems import DocumentErrors, Flaw, Problem
+from tokenworks.spec.rules import Documents, EngineCatalog, Sourced
+from tokenworks.spec.stack import Stack
+from tokenworks.spec.tenant import Tenant
+from tokenworks.spec.typed import parse
+from tokenworks.spec.yamlsource import Node, Scalar, line_of, node_at, read_yaml
+
+D = TypeVar("D", bound=Document)
+
+MAX_BYTES: Final = 4 * 1024 * 1024
+"""Largest file that is read. The API server takes objects of about 1.5 MiB."""
+
+FOLDERS: Final = ("models", "tenants", "manifests")
+_IGNORED: Final = frozenset({".md", ".txt"})
+
+
+def load_stack(root: Path, name: str, catalog: EngineCatalog | None = None) -> Stack:
+    """The environment `stacks/<name>` under `root`, complete and consistent.
+
+    `catalog` tells which engine versions exist (default: the repository's own).
+    Raises `DocumentErrors` with every problem of every file, or `UsageError` when
+    there is no such environment.
+    """
+    folder = _folder(root, name)
+    reader = _Reader(root)
+    problems = list(reader.layout(folder))
+    environment = reader.document(Environment, folder / "environment.yaml")
+    models = reader.documents(ModelRelease, folder / "models")
+    tenants = reader.documents(Tenant, folder / "tenants")
+    objects = reader.objects(folder / "manifests")
+    documents = Documents(environment, models.documents, tenants.documents, tenants.unread)
+    problems += reader.problems
+    problems += rules.check(documents, catalog or _own_catalog())
+    problems += repeated(objects)
+    if problems or environment is None:
+        raise DocumentErrors(f"stacks/{name}", problems)
+    return _stack(environment, documents, objects)
+
+
+def environment_names(root: Path) -> tuple[str, ...]:
+    """Names of the environments under `root`, sorted."""
+    stacks = root / "stacks"
+    if not stacks.is_dir():
+        return ()
+    return tuple(
+        sorted(p.name for p in stacks.iterdir() if p.is_dir() and not p.name.startswith("."))
+    )
+
+
+def _folder(root: Path, name: str) -> Path:
+    names = environment_names(root)
+    if name in names:
+        return root / "stacks" / name
+    if not names:
+        raise UsageError(
+            f"{root / 'stacks'}: no environments here; run the command in the repository, or write "
+            "one with `./tokenworks new environment NAME`"
+        )
+    near = difflib.get_close_matches(name, names, 1, 0.7)
+    hint = f"did you mean {near[0]}?" if near else "name one of these"
+    raise UsageError(f"unknown environment {name!r}; allowed: {', '.join(names)}; {hint}")
+
+
+def _own_catalog() -> EngineCatalog | None:
+    """The repository's catalog of engines."""
+    try:
+        module = importlib.import_module("tokenworks.catalog.engines")
+    except ModuleNotFoundError:
+        return None
+    return cast("EngineCatalog", module.load_engines())
+
+
+def _stack(
+    environment: Sourced[Environment], documents: Documents, objects: tuple[PlainObject, ...]
+) -> Stack:
+    named: list[tuple[str, Path]] = [
+        (f"Environment/{environment.document.metadata.name}", environment.file)
+    ]
+    named += [(f"ModelRelease/{m.document.metadata.name}", m.file) for m in documents.models]
+    named += [(f"Tenant/{t.document.metadata.name}", t.file) for t in documents.tenants]
+    return Stack(
+        environment=environment.document,
+        models=tuple(model.document for model in documents.models),
+        tenants=tuple(tenant.document for tenant in documents.tenants),
+        manifests=tuple(item.manifest for item in objects),
+        manifest_sources=tuple((item.file, item.line) for item in objects),
+        sources=dict(named),
+    )
+
+
+@dataclass(frozen=True)
+class _Folder(Generic[D]):
+    """The documents of one folder, and the names of files that hold none."""
+
+    documents: tuple[Sourced[D], ...]
+    unread: frozenset[str]
+
+
+class _Reader:
+    """Reads files and keeps what is wrong with them."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.problems: list[Problem] = []
+
+    def layout(self, folder: Path) -> Iterator[Problem]:
+        """Files and folders that nobody would read."""
+        for path in sorted(folder.iterdir()):
+            known = path.name in FOLDERS or path.name == "environment.yaml"
+            if known or path.name.startswith(".") or path.suffix in _IGNORED:
+                continue
+            near = difflib.get_close_matches(path.name, ("environment.yaml", *FOLDERS), 1, 0.6)
+            yield self._problem(
+                path, "nothing reads this", "environment.yaml, models, tenants, manifests",
+                f"did you mean {near[0]}?" if near else "remove it",
+            )  # fmt: skip
+
+    def documents(self, kind: type[D], folder: Path) -> _Folder[D]:
+        """The documents in the folder, sorted by name."""
+        found: list[Sourced[D]] = []
+        unread: set[str] = set()
+        for file in self._files(folder):
+            document = self.document(kind, file)
+            if document is None:
+                unread.add(file.stem)
+            else:
+                found.append(document)
+        return _Folder(tuple(found), frozenset(unread))
+
+    def document(self, kind: type[D], file: Path) -> Sourced[D] | None:
+        """The one document in the file; None when it has problems of its own."""
+        shown = file.relative_to(self._root)
+        nodes, flaws = self._nodes(file, octal=False)
+        document: D | None = None
+        if len(nodes) > 1:
+            flaws.append(
+                Flaw(nodes[1].line, (), "found a second document in the file", "one document a file",
+                     "move it to a file of its own")
+            )  # fmt: skip
+        elif nodes:
+            header = _header_flaws(kind, nodes[0])
+            if not header:
+                document, typed = parse(kind, nodes[0])
+                header = [*typed, *_name_flaws(kind, file, nodes[0])]
+            places = {flaw.path for flaw in flaws}
+            flaws += [flaw for flaw in header if flaw.path not in places]
+        self.problems += [Problem.of(shown, flaw) for flaw in flaws]
+        if document is None or flaws:
+            return None
+        return Sourced(document, shown, nodes[0])
+
+    def objects(self, folder: Path) -> tuple[PlainObject, ...]:
+        """The plain Kubernetes objects in the folder."""
+        found: list[PlainObject] = []
+        for file in self._files(folder):
+            shown = file.relative_to(self._root)
+            nodes, flaws = self._nodes(file, octal=True)
+            self.problems += [Problem.of(shown, flaw) for flaw in flaws]
+            for node in nodes:
+                for part in read_objects(shown, node):
+                    if isinstance(part, Problem):
+                        self.problems.append(part)
+                    else:
+                        found.append(part)
+        return tuple(found)
+
+    def _problem(
+        self, path: Path, found: str, allowed: str | None = None, remedy: str | None = None
+    ) -> Problem:
+        return Problem(path.relative_to(self._root), None, "", found, allowed, remedy)
+
+    def _files(self, folder: Path) -> list[Path]:
+        """The folder's YAML files; a problem for what looks like one and would be skipped."""
+        if not folder.exists() and not folder.is_symlink():
+            return []
+        if not folder.is_dir():
+            self.problems.append(self._problem(folder, "is not a folder", None, "make it one"))
+            return []
+        files: list[Path] = []
+        for path in sorted(folder.iterdir()):
+            if path.name.startswith(".") or path.suffix in _IGNORED:
+                continue
+            if path.suffix == ".yaml":
+                files.append(path)
+            else:
+                self.problems.append(
+                    self._problem(path, "nothing reads this", "files that end in .yaml",
+                                  "rename it, or move it elsewhere")
+                )  # fmt: skip
+        return files
+
+    def _nodes(self, file: Path, *, octal: bool) -> tuple[tuple[Node, ...], list[Flaw]]:
+        text = read_text(file)
+        if isinstance(text, Flaw):
+            return (), [text]
+        content = read_yaml(text, octal=octal)
+        if not content.documents and not content.flaws:
+            return (), [Flaw(None, (), "is empty", "a document", "write it, or remove the file")]
+        return content.documents, list(content.flaws)
+
+
+def read_text(file: Path) -> str | Flaw:
+    """The file's text, or why it is none."""
+    try:
+        state = file.stat()
+        if stat.S_ISDIR(state.st_mode):
+            return Flaw(None, (), "is a folder", "a file", "rename the folder")
+        if not stat.S_ISREG(state.st_mode):
+            return Flaw(None, (), "is not a regular file", "a file", "remove it")
+        if state.st_size > MAX_BYTES:
+            return Flaw(None, (), f"has {state.st_size} bytes", f"at most {MAX_BYTES}", "split it")
+        raw = file.read_bytes()
+    except FileNotFoundError:
+        if file.is_symlink():
+            return Flaw(None, (), "is a link to nothing", "a file", "correct or remove the link")
+        return Flaw(None, (), "is missing", None, "write it")
+    except OSError as error:
+        return Flaw(None, (), f"cannot be read: {error.strerror}", None, "correct or remove it")
+    return _decoded(raw)
+
+
+def _decoded(raw: bytes) -> str | Flaw:
+    if raw.startswith((codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)):
+        return Flaw(1, (), "is UTF-16", "UTF-8", "save it as UTF-8")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        return Flaw(line, (), f"found the byte 0x{raw[error.start]:02x}, which is not UTF-8",
+                    "UTF-8", "save it as UTF-8")  # fmt: skip
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        return Flaw(line, (), "is a binary file", "text", "write the document anew")
+    return text
+
+
+def _header_flaws(kind: type[Document], node: Node) -> list[Flaw]:
+    """Whether it is a document of the kind at all: everything else would mislead."""
+    for key, wanted in (("apiVersion", API_VERSION), ("kind", kind.__name__)):
+        found = node_at(node, (key,))
+        if found is None:
+            return [Flaw(node.line, (key,), "is missing", wanted, f"add {key}: {wanted}")]
+        if not isinstance(found, Scalar) or found.value != wanted:
+            shown = found.text if isinstance(found, Scalar) else "a map or list"
+            return [Flaw(line_of(node, (key,)), (key,), f"found {shown}", wanted,
+                         f"write {key}: {wanted}, or move the file to the folder of its kind")]  # fmt: skip
+    return []
+
+
+def _name_flaws(kind: type[Document], file: Path, node: Node) -> list[Flaw]:
+    """`metadata.name` is the file's name, and the environment's its folder's."""
+    path = ("metadata", "name")
+    found = node_at(node, path)
+    if not isinstance(found, Scalar) or not isinstance(found.value, str):
+        return []
+    wanted, what = file.stem, "the file's name"
+    if kind is Environment:
+        wanted, what = file.parent.name, "the folder's name"
+    if found.value == wanted:
+        return []
+    others = {other.stem for other in file.parent.glob("*.yaml")}
+    if kind is not Environment and found.value in others:
+        return [Flaw(line_of(node, path), path,
+                     f"found {found.value}, which is the name of {found.value}.yaml too",
+                     wanted, "give each document a name of its own")]  # fmt: skip
+    return [Flaw(line_of(node, path), path, f"found {found.text}, but {what} is {wanted}",
+                 wanted, "rename one of the two")]  # fmt: skip

@@ -1,0 +1,232 @@
+"""A YAML node to a typed document, and pydantic's complaints in our users' words."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any, Final, TypeVar, cast
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from tokenworks.spec.common import Document
+from tokenworks.spec.problems import FieldPath, Flaw, field_name
+from tokenworks.spec.yamlsource import (
+    Mapping,
+    Node,
+    Scalar,
+    Sequence,
+    data_of,
+    line_of,
+    node_at,
+)
+
+T = TypeVar("T", bound=Document)
+
+_ALLOWED: Final = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a map",
+}
+_BOUND: Final = {
+    "greater_than_equal": ("ge", "at least"),
+    "less_than_equal": ("le", "at most"),
+    "greater_than": ("gt", "more than"),
+    "less_than": ("lt", "less than"),
+}
+_KIND_NAMES: Final[dict[type, str]] = {bool: "true or false", int: "a number", float: "a number"}
+
+
+def parse(kind: type[T], node: Node) -> tuple[T | None, tuple[Flaw, ...]]:
+    """The document, or None and what is wrong with it."""
+    text = json.dumps(data_of(node))
+    try:
+        return kind.model_validate_json(text, strict=True, by_alias=True, by_name=False), ()
+    except ValidationError as error:
+        return None, tuple(_flaws(kind, node, error))
+
+
+def _flaws(kind: type[Document], node: Node, error: ValidationError) -> Iterator[Flaw]:
+    seen: set[FieldPath] = set()
+    for detail in error.errors(include_url=False):
+        path, is_key, beyond = _place(node, detail)
+        if path in seen:
+            continue  # one mistake of a union complains once for each member
+        seen.add(path)
+        flaw = _flaw(kind, node, detail, path)
+        if is_key:
+            flaw = Flaw(flaw.line, path, "the key has a wrong form", flaw.allowed, "rename it")
+        elif beyond:
+            flaw = Flaw(flaw.line, path, _found(node, path), _FLAG_VALUES, "write one of these")
+        yield flaw
+
+
+_FLAG_VALUES: Final = "text, a number, true or false, a list of texts, or a map"
+
+
+def _place(node: Node, detail: ErrorDetails) -> tuple[FieldPath, bool, bool]:
+    """Where in the document; whether a key is meant; whether below a union's member."""
+    loc = detail["loc"]
+    if loc and loc[-1] == "[key]":
+        return loc[:-1], True, False
+    here: FieldPath = ()
+    for part in loc:
+        if node_at(node, (*here, part)) is None:
+            missing = detail["type"] == "missing" and len(here) == len(loc) - 1
+            return ((*here, part), False, False) if missing else (here, False, True)
+        here = (*here, part)
+    return here, False, False
+
+
+def _flaw(kind: type[Document], node: Node, detail: ErrorDetails, path: FieldPath) -> Flaw:
+    line = line_of(node, path)
+    name = detail["type"]
+    context = cast("dict[str, Any]", detail.get("ctx", {}))
+    if name == "extra_forbidden":
+        return _unknown_field(kind, line, path)
+    if name == "missing":
+        return Flaw(line, path, "is missing", _describe(kind, path), "add it")
+    if name == "refused":
+        return _refused(node, path, context)
+    if name == "literal_error":
+        return Flaw(
+            line, path, _found(node, path), str(context["expected"]).replace("'", ""),
+            _nearest(_text(node, path), _quoted(str(context["expected"]))) or "write one of these",
+        )  # fmt: skip
+    if name in _BOUND:
+        key, words = _BOUND[name]
+        return Flaw(line, path, _found(node, path), f"{words} {context[key]}", "change the number")
+    if name in ("model_type", "model_attributes_type"):
+        fields = ", ".join(_fields(_model_at(kind, path)))
+        return Flaw(line, path, _found(node, path), f"a map with {fields}", "indent its fields")
+    if name in _ALLOWED:
+        return Flaw(line, path, _found(node, path), _ALLOWED[name], _type_remedy(node, path, name))
+    return Flaw(line, path, f"{_found(node, path)}: {detail['msg']}", None, "correct the value")
+
+
+def _refused(node: Node, path: FieldPath, context: dict[str, Any]) -> Flaw:
+    inner = (*path, *(part for part in str(context["field"]).split(".") if part))
+    found = str(context["found"]) or _found(node, inner)
+    allowed, remedy = str(context["allowed"]), str(context["remedy"])
+    return Flaw(line_of(node, inner), inner, found, allowed or None, remedy or None)
+
+
+def _type_remedy(node: Node, path: FieldPath, name: str) -> str:
+    target = node_at(node, path)
+    if name == "string_type" and isinstance(target, Scalar) and target.text:
+        return f'write "{target.text}" in quotes'
+    if isinstance(target, Scalar) and target.value is None:
+        return "give it a value, or remove the line"
+    if isinstance(target, Scalar) and isinstance(target.value, str) and name != "dict_type":
+        return "write it without quotes and without a unit"
+    return "change the value"
+
+
+def _text(node: Node, path: FieldPath) -> str:
+    target = node_at(node, path)
+    return target.text if isinstance(target, Scalar) else ""
+
+
+def _found(node: Node, path: FieldPath) -> str:
+    target = node_at(node, path)
+    if isinstance(target, Mapping):
+        return "found a map"
+    if isinstance(target, Sequence):
+        return "found a list"
+    if target is None or target.value is None:
+        return "found nothing"
+    shown = target.text if len(target.text) <= 60 else target.text[:57] + "..."
+    return f"found {json.dumps(shown, ensure_ascii=False)}" + (
+        "" if isinstance(target.value, str) else f" ({_KIND_NAMES[type(target.value)]})"
+    )
+
+
+def _unknown_field(kind: type[Document], line: int, path: FieldPath) -> Flaw:
+    key = str(path[-1])
+    allowed = _fields(_model_at(kind, path[:-1]))
+    remedy = _nearest(key, allowed) or _elsewhere(kind, key) or "remove it"
+    return Flaw(line, path, "unknown field", ", ".join(allowed), remedy)
+
+
+def _nearest(word: str, allowed: list[str]) -> str | None:
+    lowered = {item.lower().replace("_", "").replace("-", ""): item for item in allowed}
+    near = difflib.get_close_matches(
+        word.lower().replace("_", "").replace("-", ""), lowered, 1, 0.7
+    )
+    return f"did you mean {lowered[near[0]]}?" if near else None
+
+
+def _elsewhere(kind: type[Document], key: str) -> str | None:
+    """The place where the document does have a field of this name."""
+    places = [path for path in _paths(kind, ()) if path[-1] == key]
+    return f"did you mean {field_name(min(places, key=len))}?" if places else None
+
+
+def _paths(kind: type[BaseModel], above: FieldPath) -> Iterator[FieldPath]:
+    for name, info in _aliases(kind).items():
+        path = (*above, name)
+        yield path
+        inner = _inner_model(info.annotation)
+        if inner is not None:
+            yield from _paths(inner, path)
+
+
+def _quoted(expected: str) -> list[str]:
+    return expected.split("'")[1::2]
+
+
+def _describe(kind: type[Document], path: FieldPath) -> str | None:
+    model = _model_at(kind, path[:-1])
+    info = _aliases(model).get(str(path[-1])) if model is not None else None
+    return info.description.rstrip(".") if info is not None and info.description else None
+
+
+def _aliases(kind: type[BaseModel]) -> dict[str, FieldInfo]:
+    return {info.alias or name: info for name, info in kind.model_fields.items()}
+
+
+def _fields(kind: type[BaseModel] | None) -> list[str]:
+    return sorted(_aliases(kind)) if kind is not None else []
+
+
+def _model_at(kind: type[BaseModel], path: FieldPath) -> type[BaseModel] | None:
+    """The model whose fields stand at the path."""
+    annotation: Any = kind
+    for part in path:
+        annotation = _step(_bare(annotation), part)
+    found = _bare(annotation)
+    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+
+
+def _step(annotation: Any, part: str | int) -> Any:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        info = _aliases(annotation).get(str(part))
+        return None if info is None else info.annotation
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is dict:
+        return arguments[1]
+    return arguments[0] if arguments else None
+
+
+def _bare(annotation: Any) -> Any:
+    """The annotation without Annotated[...] and without `| None`."""
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return _bare(typing.get_args(annotation)[0])
+    if origin in (types.UnionType, typing.Union):
+        rest = [part for part in typing.get_args(annotation) if part is not type(None)]
+        return _bare(rest[0]) if len(rest) == 1 else annotation
+    return annotation
+
+
+def _inner_model(annotation: Any) -> type[BaseModel] | None:
+    bare = _bare(annotation)
+    return bare if isinstance(bare, type) and issubclass(bare, BaseModel) else None
