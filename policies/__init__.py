@@ -1,0 +1,73 @@
+"""Rules over a whole set of Kubernetes objects, as pure functions.
+
+`check` is the one entry: `./tokenworks check`, the Pulumi policy pack and the tests
+call it, and all print `words`. Nothing here reads files or the cluster, save its own
+data; only the standard library is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from policies.inventory import Inventory
+from policies.model import Context, Finding, Manifest, Rule, Violation, field_of, name_of
+from policies.pods import flatten
+from policies.rules import ALL as RULES
+from policies.text import explanation, words
+from policies.tree import Unknown
+
+__all__ = [
+    "RULES",
+    "Context",
+    "Finding",
+    "Manifest",
+    "Rule",
+    "Unknown",
+    "Violation",
+    "check",
+    "evaluate",
+    "explain",
+    "flatten",
+    "words",
+]
+
+
+def check(objects: Sequence[Manifest], context: Context) -> list[Finding]:
+    """All findings over a set of objects, in the order of the objects, then of the rules."""
+    return [finding for _, finding in evaluate(objects, context)]
+
+
+def evaluate(objects: Sequence[Manifest], context: Context) -> list[tuple[Violation, Finding]]:
+    """Findings with the violations behind them, for callers that know where objects come from.
+
+    `Violation.index` counts the objects of `flatten(objects)`.
+    """
+    inventory = Inventory.of(objects)
+    found: list[tuple[int, Violation, Finding]] = []
+    for order, rule in enumerate(RULES):
+        for violation in rule.find(inventory, context):
+            finding = Finding(
+                rule.id,
+                violation.severity or rule.severity,
+                name_of(inventory.objects[violation.index]),
+                field_of(violation.path),
+                violation.message,
+                violation.remedy,
+            )
+            found.append((order, violation, finding))
+    found.sort(key=lambda item: (item[1].index, item[0]))
+    return [(violation, finding) for _, violation, finding in found]
+
+
+def explain(rule_id: str) -> str:
+    """Why a rule exists, with an example it refuses and one it accepts.
+
+    Raises KeyError when there is no such rule.
+    """
+    rule = next((rule for rule in RULES if rule.id == rule_id), None)
+    if rule is None:
+        raise KeyError(rule_id)
+    examples = Path(__file__).parent / "examples" / rule.id
+    good, bad = ((examples / f"{name}.yaml").read_text() for name in ("good", "bad"))
+    return explanation(rule, good, bad)

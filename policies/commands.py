@@ -1,0 +1,91 @@
+"""What a container runs: its words, its shell script if there is one, its flags."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from policies.tree import strings
+
+_SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh"})
+_REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True)
+class Command:
+    """Command and arguments of a container, read the way the kernel and the shell read them."""
+
+    words: tuple[str, ...]
+    """All words, those inside a shell script included."""
+    script: str | None
+    """The text given to `sh -c`, or None without a shell."""
+    explicit: bool
+    """The container overrides the image's entry point."""
+
+    @property
+    def text(self) -> str:
+        """The words, joined by blanks."""
+        return " ".join(self.words)
+
+    @property
+    def program(self) -> str:
+        """Base name of the first word, or empty when the image decides."""
+        return self.words[0].rpartition("/")[2] if self.explicit and self.words else ""
+
+    def flag(self, *names: str) -> str | None:
+        """Value of a flag, the last one given; `""` for a bare flag, None when absent.
+
+        `--tensor-parallel-size 2`, `--tensor_parallel_size=2` and `-tp 2` are the same flag;
+        names come without dashes at the front.
+        """
+        found: str | None = None
+        for position, word in enumerate(self.words):
+            if not word.startswith("-"):
+                continue
+            key, separator, value = word.partition("=")
+            if key.lstrip("-").replace("_", "-") not in names:
+                continue
+            after = self.words[position + 1] if position + 1 < len(self.words) else "-"
+            found = value if separator else "" if after.startswith("-") else after
+        return found
+
+
+def command_of(container: Mapping[str, Any], env: Mapping[str, str | None]) -> Command:
+    """The command of a container or of an exec probe, `$(VAR)` replaced where it is literal."""
+    command, args = strings(container.get("command")), strings(container.get("args"))
+    words = tuple(_expand(word, env) for word in (*command, *args))
+    script = _script(words)
+    if script is None:
+        return Command(words, None, bool(command))
+    return Command(_split(script), script, bool(command))
+
+
+def _expand(word: str, env: Mapping[str, str | None]) -> str:
+    def value(match: re.Match[str]) -> str:
+        return env.get(match[1] or match[2]) or match[0]
+
+    return _REFERENCE.sub(value, word)
+
+
+def _script(words: tuple[str, ...]) -> str | None:
+    if not words or words[0].rpartition("/")[2] not in _SHELLS:
+        return None
+    for position, word in enumerate(words[1:-1], start=1):
+        if re.fullmatch(r"-[a-z]*c[a-z]*", word):
+            return words[position + 1]
+        if not word.startswith(("-", "+")) and word != "pipefail":
+            return None
+    return None
+
+
+def _split(script: str) -> tuple[str, ...]:
+    lexer = shlex.shlex(script.replace("\\\n", " "), posix=True, punctuation_chars=True)
+    lexer.commenters = ""
+    lexer.whitespace_split = True
+    try:
+        return tuple(lexer)
+    except ValueError:
+        return tuple(script.split())

@@ -1,0 +1,174 @@
+"""Which containers serve models, which are their silent members, which are neither."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from policies.commands import Command, command_of
+from policies.pods import Container
+from policies.tree import Unknown, mapping, quantity, sequence
+
+Mode = Literal["server", "member", "none"]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A program that serves models, and how to know it."""
+
+    name: str
+    image: re.Pattern[str]
+    command: re.Pattern[str]
+    gpu: bool
+    """It does not run without an accelerator, unless it is a CPU build or told to."""
+    probe_seconds: int
+    """Least timeout that a healthy, busy one needs to answer a probe."""
+
+
+@dataclass(frozen=True)
+class _Facts:
+    engines: tuple[Engine, ...]
+    other_image: re.Pattern[str]
+    other_command: re.Pattern[str]
+    member: re.Pattern[str]
+    idle_programs: frozenset[str]
+    idle_images: re.Pattern[str]
+    accelerators: frozenset[str]
+    accelerator: re.Pattern[str]
+
+
+@cache
+def _facts() -> _Facts:
+    data: dict[str, Any] = json.loads(Path(__file__).with_name("engines.json").read_text())
+    return _Facts(
+        tuple(
+            Engine(
+                item["name"],
+                re.compile(item["image"]),
+                re.compile(item["command"]),
+                item["gpu"],
+                item.get("probeSeconds", 5),
+            )
+            for item in data["engines"]
+        ),
+        re.compile(data["notEngines"]["image"]),
+        re.compile(data["notEngines"]["command"]),
+        re.compile(data["worker"]["command"]),
+        frozenset(data["idlePrograms"]),
+        re.compile(data["idleImages"]),
+        frozenset(data["accelerators"]["names"]),
+        re.compile(data["accelerators"]["pattern"]),
+    )
+
+
+@dataclass(frozen=True)
+class Program:
+    """What one container runs."""
+
+    container: Container
+    command: Command
+    engine: Engine | None
+    """None where it is no engine we know."""
+    mode: Mode
+    """server: answers HTTP; member: a rank or worker that does not; none: something else."""
+    accelerators: tuple[str, ...]
+    """Accelerator resources it asks for, in requests, limits or claims."""
+
+    @property
+    def title(self) -> str:
+        """`container "engine" (vllm)`."""
+        return self.container.title + (f" ({self.engine.name})" if self.engine else "")
+
+    @property
+    def needs_gpu(self) -> bool:
+        """It is an engine that cannot run without an accelerator."""
+        engine = self.engine
+        return engine is not None and engine.gpu and self.mode != "none" and not self._on_cpu
+
+    @property
+    def _on_cpu(self) -> bool:
+        env, image = self.container.env, self.container.image.lower().partition("@")[0]
+        return (
+            re.search(r"(?<![a-z0-9])cpu(?![a-z0-9])", image) is not None
+            or (self.command.flag("device") or "").lower() == "cpu"
+            or (env.get("VLLM_TARGET_DEVICE") or "").lower() == "cpu"
+            or "VLLM_CPU_KVCACHE_SPACE" in env
+        )
+
+
+def is_accelerator(resource: str) -> bool:
+    """Whether an extended resource stands for an accelerator we know."""
+    facts = _facts()
+    return resource in facts.accelerators or facts.accelerator.fullmatch(resource) is not None
+
+
+def program_of(container: Container) -> Program:
+    """What a container runs, judged by its command first and its image second."""
+    command = command_of(container.spec, container.env)
+    engine, mode = _classify(container, command)
+    return Program(container, command, engine, mode, _accelerators(container.spec))
+
+
+def _classify(container: Container, command: Command) -> tuple[Engine | None, Mode]:
+    facts, text = _facts(), command.text.lower()
+    repository = repository_of(container.image).lower()
+    if facts.other_command.search(text):
+        return None, "none"
+    by_command = next((e for e in facts.engines if e.command.search(text)), None)
+    by_image = next((e for e in facts.engines if e.image.search(repository)), None)
+    if facts.other_image.search(repository):
+        by_image = None
+    # A simulator may be started with an engine's own command line, for drop-in use.
+    engine = by_image if by_image and not by_image.gpu else by_command or by_image
+    if engine is None or (by_command is None and idle(container, command)):
+        return None, "none"
+    steady = container.pod.long_running and container.kind != "init"
+    if by_command is None and command.explicit and not steady:
+        # An engine's image often carries the tools that jobs and init containers want.
+        return None, "none"
+    return engine, "member" if _is_member(container, command, engine) else "server"
+
+
+def _is_member(container: Container, command: Command, engine: Engine) -> bool:
+    if _facts().member.search(command.text.lower()):
+        return True
+    if engine.name == "trtllm" and container.pod.role == "worker":
+        return "trtllm-llmapi-launch" in command.text and "trtllm-serve" not in command.text
+    rank = command.flag("node-rank")
+    if rank is None or rank == "0":
+        return False
+    return rank.isdigit() or container.pod.role == "worker"
+
+
+def idle(container: Container, command: Command) -> bool:
+    """A pause image, or a program that only waits or looks."""
+    facts = _facts()
+    if facts.idle_images.search(repository_of(container.image).lower()):
+        return True
+    return command.program in facts.idle_programs
+
+
+def repository_of(image: str) -> str:
+    """An image reference without tag and digest."""
+    name = image.partition("@")[0]
+    head, separator, tail = name.rpartition(":")
+    return head if separator and "/" not in tail else name
+
+
+def _accelerators(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    resources = mapping(spec.get("resources"))
+    found: dict[str, None] = {}
+    for side in ("limits", "requests"):
+        for name, value in mapping(resources.get(side)).items():
+            amount = quantity(value)
+            present = isinstance(value, Unknown) or (amount is not None and amount > 0)
+            if present and is_accelerator(str(name)):
+                found[str(name)] = None
+    for claim in sequence(resources.get("claims")):
+        found[f"claim {mapping(claim).get('name')}"] = None
+    return tuple(found)

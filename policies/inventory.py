@@ -1,0 +1,88 @@
+"""The whole set of objects as rules want it: flattened, with its pods and what they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from policies.engines import Program, idle, program_of
+from policies.model import Manifest
+from policies.pods import Pod, flatten, pods_of
+from policies.tree import at, mapping, sequence, string_map
+
+_RAY = "ray.io/"
+"""KubeRay writes the probes of its pods itself."""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """Objects, pod templates and programs, computed once for all rules."""
+
+    objects: tuple[Manifest, ...]
+    pods: tuple[Pod, ...]
+    programs: tuple[Program, ...]
+    """One for each container of each pod."""
+    pools: tuple[tuple[str, dict[str, str], frozenset[int]], ...]
+    """InferencePools: namespace, pod labels, target ports."""
+
+    @classmethod
+    def of(cls, objects: Sequence[Manifest]) -> Inventory:
+        """The inventory of a set of objects; `List` objects count as their items."""
+        flat = flatten(objects)
+        pods = tuple(pod for index, item in enumerate(flat) for pod in pods_of(index, item))
+        programs = tuple(program_of(c) for pod in pods for c in pod.containers)
+        return cls(tuple(flat), pods, programs, tuple(_pools(flat)))
+
+    def serving(self) -> Iterator[Program]:
+        """The programs that answer requests for models, for as long as their pod lives."""
+        return (program for program in self.programs if self._serves(program))
+
+    def _serves(self, program: Program) -> bool:
+        container = program.container
+        if container.kind not in ("container", "sidecar") or not container.pod.long_running:
+            return False
+        if program.mode != "none":
+            return program.mode == "server"
+        if idle(container, program.command):
+            return False
+        return self._pooled(program) or _holds_gpu(program)
+
+    def _pooled(self, program: Program) -> bool:
+        pod = program.container.pod
+        ports = _ports(program)
+        return any(
+            pod.namespace == namespace
+            and labels
+            and labels.items() <= pod.labels.items()
+            and not ports.isdisjoint(targets)
+            for namespace, labels, targets in self.pools
+        )
+
+
+def _holds_gpu(program: Program) -> bool:
+    """A program we do not know that holds an accelerator in a pod that stays."""
+    pod = program.container.pod
+    if not program.accelerators or str(pod.object.get("apiVersion")).startswith(_RAY):
+        return False
+    if pod.kind == "DaemonSet" or pod.role == "worker":
+        # Node software, and members of a group: they serve when they open a port.
+        return bool(_ports(program))
+    return True
+
+
+def _ports(program: Program) -> frozenset[int]:
+    ports = sequence(program.container.spec.get("ports"))
+    numbers = (mapping(port).get("containerPort") for port in ports)
+    return frozenset(int(number) for number in numbers if isinstance(number, int | float))
+
+
+def _pools(objects: Sequence[Manifest]) -> Iterator[tuple[str, dict[str, str], frozenset[int]]]:
+    for item in objects:
+        if item.get("kind") != "InferencePool":
+            continue
+        labels = string_map(at(item, "spec", "selector", "matchLabels"))
+        numbers = (
+            mapping(port).get("number") for port in sequence(at(item, "spec", "targetPorts"))
+        )
+        targets = frozenset(int(n) for n in numbers if isinstance(n, int | float))
+        yield str(at(item, "metadata", "namespace") or "default"), labels, targets

@@ -1,0 +1,236 @@
+"""Every pod template in a set of objects, whatever kind holds it.
+
+Built-in workloads and LeaderWorkerSets are known by their paths. In any other
+resource, a mapping with a list `containers` of things with a name and an image
+is a pod spec, at whatever depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from policies.model import Manifest, Path
+from policies.tree import at, is_mapping, is_sequence, mapping, sequence, string_map
+
+ContainerKind = Literal["container", "sidecar", "init", "ephemeral"]
+Role = Literal["pod", "leader", "worker"]
+
+_TEMPLATE: tuple[Path, ...] = (("spec", "template", "spec"),)
+_KNOWN: dict[tuple[str, str], tuple[Path, ...]] = {
+    ("", "Pod"): (("spec",),),
+    ("", "PodTemplate"): (("template", "spec"),),
+    ("", "ReplicationController"): _TEMPLATE,
+    ("apps", "Deployment"): _TEMPLATE,
+    ("apps", "StatefulSet"): _TEMPLATE,
+    ("apps", "DaemonSet"): _TEMPLATE,
+    ("apps", "ReplicaSet"): _TEMPLATE,
+    ("batch", "Job"): _TEMPLATE,
+    ("batch", "CronJob"): (("spec", "jobTemplate", "spec", "template", "spec"),),
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): (
+        ("spec", "leaderWorkerTemplate", "leaderTemplate", "spec"),
+        ("spec", "leaderWorkerTemplate", "workerTemplate", "spec"),
+    ),
+}
+_BATCH = frozenset(
+    {
+        "JobSet", "Workflow", "CronWorkflow", "WorkflowTemplate", "ClusterWorkflowTemplate",
+        "Workload", "TrainingRuntime", "ClusterTrainingRuntime", "Notebook", "SparkApplication",
+        "ScheduledSparkApplication", "PodTemplate",
+    }
+)  # fmt: skip
+"""Kinds whose pods end, or are not serving, besides every kind that is called …Job."""
+_LISTS: tuple[tuple[ContainerKind, str], ...] = (
+    ("init", "initContainers"),
+    ("container", "containers"),
+    ("ephemeral", "ephemeralContainers"),
+)
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container of a pod template, and where it stands."""
+
+    pod: Pod
+    kind: ContainerKind
+    path: Path
+    spec: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Its name, for messages."""
+        return str(self.spec.get("name") or "(no name)")
+
+    @property
+    def title(self) -> str:
+        """`container "engine"`, `init container "fetch"`, `sidecar "proxy"`."""
+        words = {"init": "init container", "ephemeral": "ephemeral container"}
+        return f'{words.get(self.kind, self.kind)} "{self.name}"'
+
+    @property
+    def image(self) -> str:
+        """Its image, empty when it names none."""
+        value = self.spec.get("image")
+        return value if isinstance(value, str) else ""
+
+    @cached_property
+    def env(self) -> dict[str, str | None]:
+        """Variables by name; None where the value comes from elsewhere."""
+        found: dict[str, str | None] = {}
+        for item in sequence(self.spec.get("env")):
+            entry = mapping(item)
+            value = entry.get("value")
+            found[str(entry.get("name"))] = (
+                None if "valueFrom" in entry else "" if value is None else str(value)
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Pod:
+    """One pod template of one object."""
+
+    index: int
+    """Position of its object in the flattened list."""
+    object: Manifest
+    path: Path
+    """Path of the pod spec."""
+    spec: Mapping[str, Any]
+    labels: dict[str, str]
+    labels_known: bool
+    """False where a controller labels the pods and the object does not say how."""
+    role: Role
+    shares_role: bool
+    """A LeaderWorkerSet without a leader template makes its leaders from the worker template."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of its object."""
+        return str(self.object.get("kind"))
+
+    @property
+    def name(self) -> str:
+        """Name of its object."""
+        return str(at(self.object, "metadata", "name") or "")
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of its object; an absent one reads as `default`."""
+        return str(at(self.object, "metadata", "namespace") or "default")
+
+    @property
+    def long_running(self) -> bool:
+        """Its pods are meant to stay: no jobs, no pods that may end."""
+        if self.kind in _BATCH or self.kind.endswith("Job"):
+            return False
+        return str(self.spec.get("restartPolicy") or "Always") == "Always"
+
+    @property
+    def title(self) -> str:
+        """`pod template`, `leader template`, `worker template`, `pod`."""
+        if self.kind == "Pod":
+            return "pod"
+        return "pod template" if self.role == "pod" else f"{self.role} template"
+
+    @cached_property
+    def containers(self) -> tuple[Container, ...]:
+        """All of them: init containers, native sidecars, containers, ephemeral ones."""
+        return tuple(self._containers())
+
+    def _containers(self) -> Iterator[Container]:
+        for kind, key in _LISTS:
+            for position, item in enumerate(sequence(self.spec.get(key))):
+                if not is_mapping(item):
+                    continue
+                spec: Mapping[str, Any] = item
+                sidecar = kind == "init" and spec.get("restartPolicy") == "Always"
+                path = (*self.path, key, position)
+                yield Container(self, "sidecar" if sidecar else kind, path, spec)
+
+
+def flatten(objects: Sequence[Manifest]) -> list[Manifest]:
+    """The objects, with `List` and `…List` objects replaced by their items."""
+    flat: list[Manifest] = []
+    for manifest in objects:
+        kind = str(manifest.get("kind") or "")
+        items = manifest.get("items")
+        if not kind.endswith("List") or not is_sequence(items):
+            flat.append(manifest)
+            continue
+        inherited = {"apiVersion": manifest.get("apiVersion"), "kind": kind.removesuffix("List")}
+        if not inherited["kind"]:
+            inherited = {}
+        children = [mapping(item) for item in items]
+        flat.extend(flatten([{**inherited, **child} for child in children if child]))
+    return flat
+
+
+def pods_of(index: int, manifest: Manifest) -> Iterator[Pod]:
+    """Every pod template inside one object."""
+    group = str(manifest.get("apiVersion") or "").rpartition("/")[0]
+    known = _KNOWN.get((group, str(manifest.get("kind"))))
+    if known is not None:
+        for path in known:
+            if mapping(at(manifest, *map(str, path))):
+                yield _pod(index, manifest, path)
+    elif manifest.get("kind") != "CustomResourceDefinition":
+        for path in _pod_specs(manifest, ()):
+            yield _pod(index, manifest, path)
+
+
+def _pod_specs(value: object, path: Path) -> Iterator[Path]:
+    if is_mapping(value):
+        if _is_pod_spec(value):
+            yield path
+            return
+        for key, child in value.items():
+            yield from _pod_specs(child, (*path, str(key)))
+    elif is_sequence(value):
+        for position, child in enumerate(value):
+            yield from _pod_specs(child, (*path, position))
+
+
+def _is_pod_spec(value: Mapping[str, Any]) -> bool:
+    return any(
+        isinstance(mapping(item).get("name"), str) and isinstance(mapping(item).get("image"), str)
+        for item in sequence(value.get("containers"))
+    )
+
+
+def _descend(value: object, path: Path) -> Any:
+    for part in path:
+        value = sequence(value)[part] if isinstance(part, int) else mapping(value).get(part)
+    return value
+
+
+def _pod(index: int, manifest: Manifest, path: Path) -> Pod:
+    holder = mapping(_descend(manifest, path[:-1]))
+    is_template = path[-1:] == ("spec",) and (len(path) > 1 or manifest.get("kind") == "Pod")
+    labels = string_map(at(holder, "metadata", "labels")) if is_template else {}
+    role: Role = "pod"
+    if manifest.get("kind") == "LeaderWorkerSet":
+        role = "leader" if "leaderTemplate" in path else "worker"
+    alone = not mapping(at(manifest, "spec", "leaderWorkerTemplate", "leaderTemplate"))
+    return Pod(
+        index,
+        manifest,
+        path,
+        mapping(_descend(manifest, path)),
+        {**labels, **_controller_labels(manifest, role)},
+        is_template,
+        role,
+        role == "worker" and alone,
+    )
+
+
+def _controller_labels(manifest: Manifest, role: Role) -> dict[str, str]:
+    """Labels that the object's controller certainly adds to its pods."""
+    name, kind = str(at(manifest, "metadata", "name") or ""), manifest.get("kind")
+    if kind == "LeaderWorkerSet":
+        leader = {"leaderworkerset.sigs.k8s.io/worker-index": "0"} if role == "leader" else {}
+        return {"leaderworkerset.sigs.k8s.io/name": name, **leader}
+    if kind == "Job":
+        return {"job-name": name, "batch.kubernetes.io/job-name": name}
+    return {}

@@ -1,0 +1,69 @@
+"""The engine is process 1: it gets SIGTERM, and its exit code counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policies.inventory import Inventory
+from policies.model import Context, Rule, Violation
+
+_SPLIT = re.compile(r"\|\||&&|\|&|[;|&\n]")
+
+
+def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in inventory.programs:
+        container, script = program.container, program.command.script
+        if script is None or program.engine is None or container.kind == "init":
+            continue
+        problem = _problem(script, program.engine.command)
+        if problem is None:
+            continue
+        key = "args" if container.spec.get("args") else "command"
+        yield Violation(
+            container.pod.index,
+            (*container.path, key),
+            f"{program.title} {problem}",
+            "start the engine without a shell, or with exec as the script's last command: "
+            "exec vllm serve …",
+        )
+
+
+def _problem(script: str, engine: re.Pattern[str]) -> str | None:
+    if re.search(r"(^|[\s;&|])eval\s", script):
+        return "is started by eval in a shell, which swallows SIGTERM"
+    statement = _statement(script, engine)
+    if statement is None:
+        return None
+    text, after = statement
+    if after in ("|", "|&"):
+        return "is piped in a shell, which swallows SIGTERM and its exit code"
+    if after == "&":
+        return "runs in the background of a shell, which does not pass SIGTERM on"
+    if not re.match(r"(\S+=\S*\s+)*exec\s", text):
+        return "runs under a shell without exec, which does not pass SIGTERM on"
+    return None
+
+
+def _statement(script: str, engine: re.Pattern[str]) -> tuple[str, str] | None:
+    """The simple command that starts the engine, and what follows it."""
+    joined = script.replace("\\\n", " ")
+    start = 0
+    for match in [*_SPLIT.finditer(joined), None]:
+        end = match.start() if match else len(joined)
+        text = joined[start:end].strip()
+        if engine.search(text.lower()):
+            return text, match[0] if match else ""
+        start = match.end() if match else end
+    return None
+
+
+RULE = Rule(
+    id="shell-pid1",
+    severity="error",
+    title="The engine is process 1",
+    reason="A shell as process 1 does not pass SIGTERM on, so no stream is drained; a pipe to tee "
+    "hides the engine's exit code.",
+    remedy="Give the engine as command and args, or end the script with exec.",
+    find=_find,
+)

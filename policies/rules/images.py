@@ -1,0 +1,108 @@
+"""Images are pinned by digest, in every kind of container and in image volumes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from policies.engines import repository_of
+from policies.inventory import Inventory
+from policies.model import Context, Path, Rule, Violation
+from policies.pods import Pod
+from policies.tree import Unknown, mapping, sequence
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}")
+_REMEDY = "write the image as repository:tag@sha256:… (crane digest prints it)"
+_INJECT = "sidecar.istio.io/inject"
+
+
+@dataclass(frozen=True)
+class _Image:
+    """One image reference, and where it stands."""
+
+    pod: Pod
+    path: Path
+    title: str
+    value: object
+
+
+def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
+    local = frozenset(_full(image) for image in context.local_images)
+    for image in _images(inventory):
+        reference = image.value if isinstance(image.value, str) else ""
+        if _not_ours(image, reference, local):
+            continue
+        name, _, digest = reference.partition("@")
+        if digest in ("unresolved", "sha256:unresolved"):
+            yield Violation(
+                image.pod.index,
+                image.path,
+                f"{image.title} has an image whose digest is still unresolved: {name}",
+                "fill it from the registry with `./tokenworks versions pin`",
+                context.unresolved,
+            )
+            continue
+        problem = _problem(reference, digest)
+        if problem:
+            yield Violation(image.pod.index, image.path, f"{image.title} {problem}", _REMEDY)
+
+
+def _images(inventory: Inventory) -> Iterator[_Image]:
+    for program in inventory.programs:
+        container = program.container
+        path = (*container.path, "image")
+        yield _Image(container.pod, path, container.title, container.spec.get("image"))
+    for pod in inventory.pods:
+        for position, volume in enumerate(sequence(pod.spec.get("volumes"))):
+            source = mapping(volume).get("image")
+            if source is None or isinstance(source, Unknown):
+                continue
+            path = (*pod.path, "volumes", position, "image", "reference")
+            title = f'volume "{mapping(volume).get("name")}"'
+            yield _Image(pod, path, title, mapping(source).get("reference"))
+
+
+def _not_ours(image: _Image, reference: str, local: frozenset[str]) -> bool:
+    """Not known yet, put there by Istio's injection, or built on this machine."""
+    injected = reference == "auto" and image.pod.labels.get(_INJECT) == "true"
+    if isinstance(image.value, Unknown) or injected:
+        return True
+    full = _full(reference)
+    return bool(reference) and "@" not in full and (full in local or repository_of(full) in local)
+
+
+def _problem(reference: str, digest: str) -> str | None:
+    """What is wrong with an image reference, or None."""
+    if not reference:
+        return "names no image"
+    if "@" in reference:
+        malformed = f"has an image with a malformed digest: {reference}"
+        return None if _DIGEST.fullmatch(digest) else malformed
+    tag = reference[len(repository_of(reference)) + 1 :]
+    if not tag:
+        return f"has an image without tag and digest, which means :latest: {reference}"
+    if tag == "latest":
+        return f"has an image that moves with :latest: {reference}"
+    return f"has an image without digest: {reference}"
+
+
+def _full(image: str) -> str:
+    """The reference as containerd writes it: with registry and, for Docker Hub, `library/`."""
+    head, separator, _ = image.partition("/")
+    if not separator:
+        return f"docker.io/library/{image}"
+    if "." in head or ":" in head or head == "localhost":
+        return image
+    return f"docker.io/{image}"
+
+
+RULE = Rule(
+    id="image-digest",
+    severity="error",
+    title="Images have a digest",
+    reason="A tag can move: two pods of one release then run different programs, and a rollback "
+    "brings back something else. Init containers and sidecars move too.",
+    remedy="Pin every image as repository:tag@sha256:…; the tag is for people, the digest counts.",
+    find=_find,
+)

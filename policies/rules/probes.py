@@ -1,0 +1,277 @@
+"""Probes of containers that serve models: present, honest, and patient with a busy engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from policies.commands import Command, command_of
+from policies.engines import Program
+from policies.inventory import Inventory
+from policies.model import Context, Path, Rule, Severity, Violation
+from policies.tree import Unknown, integer, mapping, sequence
+
+_LEAST_WINDOW = 60
+"""Seconds a busy engine may stay silent before it is restarted."""
+_LEAST_STARTUP = 120
+"""Seconds below which no GPU engine has loaded weights: the default is 30."""
+_LONGEST_DELAY = 60
+"""Seconds of initial delay that liveness may have; more of it is a startup probe in disguise."""
+_HANDLERS = ("httpGet", "exec", "tcpSocket", "grpc")
+
+
+@dataclass(frozen=True)
+class _Probe:
+    """One probe with Kubernetes' defaults applied; None where a number cannot be known."""
+
+    program: Program
+    key: str
+    spec: Mapping[str, Any]
+
+    @property
+    def path(self) -> Path:
+        """Path of the probe."""
+        return (*self.program.container.path, self.key)
+
+    @property
+    def timeout(self) -> int | None:
+        """Seconds one attempt may take."""
+        return integer(self.spec.get("timeoutSeconds"), 1)
+
+    @property
+    def delay(self) -> int | None:
+        """Seconds before the first attempt."""
+        return integer(self.spec.get("initialDelaySeconds"), 0)
+
+    @property
+    def window(self) -> int | None:
+        """Seconds of failures that it takes to act."""
+        period = integer(self.spec.get("periodSeconds"), 10)
+        failures = integer(self.spec.get("failureThreshold"), 3)
+        return None if period is None or failures is None else period * failures
+
+    def violation(
+        self, message: str, remedy: str, *field: str, severity: Severity | None = None
+    ) -> Violation:
+        """A violation at the probe, or at one of its fields."""
+        return Violation(
+            self.program.container.pod.index,
+            (*self.path, *field),
+            f"{self.program.title} {message}",
+            remedy,
+            severity,
+        )
+
+
+def _find(kind: str, inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in inventory.serving():
+        key = f"{kind}Probe"
+        value = program.container.spec.get(key)
+        probe = _Probe(program, key, mapping(value))
+        if isinstance(value, Unknown):
+            continue
+        if not any(handler in probe.spec for handler in _HANDLERS):
+            yield _missing(probe, kind)
+            continue
+        yield from _lies(probe, kind)
+        yield from _TIMING[kind](probe)
+
+
+_WHY = {
+    "startup": (
+        "nothing waits for its download and load",
+        "add startupProbe: httpGet {path: /health, port: http}, periodSeconds: 10 and "
+        "failureThreshold: the seconds it takes to start, divided by 10",
+    ),
+    "readiness": (
+        "requests reach it before it can answer",
+        "add readinessProbe: httpGet {path: /health, port: http}, periodSeconds: 5, "
+        "timeoutSeconds: {timeout}",
+    ),
+    "liveness": (
+        "a hung engine is never restarted",
+        "add livenessProbe: httpGet {path: /health, port: http}, periodSeconds: 15, "
+        "timeoutSeconds: {timeout}, failureThreshold: 6",
+    ),
+}
+
+
+def _missing(probe: _Probe, kind: str) -> Violation:
+    consequence, remedy = _WHY[kind]
+    return Violation(
+        probe.program.container.pod.index,
+        probe.path,
+        f"{probe.program.title} has no {probe.key}: {consequence}",
+        remedy.replace("{timeout}", str(_patience(probe.program))),
+    )
+
+
+def _patience(program: Program) -> int:
+    return program.engine.probe_seconds if program.engine else 5
+
+
+# --- probes that lie -------------------------------------------------------
+
+
+def _lies(probe: _Probe, kind: str) -> Iterator[Violation]:
+    honest = f"let {probe.key} ask the engine: httpGet {{path: /health, port: http}}"
+    if "exec" in probe.spec:
+        reason = _exec_lie(command_of(mapping(probe.spec["exec"]), {}))
+        if reason:
+            yield probe.violation(f"has a {probe.key} that {reason}", honest, "exec")
+    elif "tcpSocket" in probe.spec and probe.program.engine is not None:
+        reason = "opens a TCP port only, which a stuck engine still accepts"
+        yield probe.violation(f"has a {probe.key} that {reason}", honest, "tcpSocket")
+    elif "httpGet" in probe.spec:
+        yield from _locked_path(probe, kind)
+
+
+_ALWAYS_TRUE = re.compile(
+    r"^\s*(true|:|exit\s+0|/bin/true|/usr/bin/true)\s*;?\s*$"
+    r"|(\|\||;|&&)\s*(true|:|exit\s+0|/bin/true)\s*;?\s*$"
+)
+_ASKS = re.compile(r"\b(curl|wget|httpx?|requests|urllib|urlopen|grpc_health_probe|nc)\b")
+_NO_QUESTION = (
+    (re.compile(r"^\s*echo\b[^;|&]*$"), "always succeeds"),
+    (
+        re.compile(r"(^|[\s;|&/(])(pgrep|pidof|ps)\b"),
+        "looks for a process, which a stuck engine still is",
+    ),
+    (
+        re.compile(r"(^|[\s;|&/(])(grep|egrep|tail)\b"),
+        "reads a log, which says what was and not what is",
+    ),
+)
+_CURL_FAILS = re.compile(r"(^|\s)(-[a-zA-Z]*f[a-zA-Z]*|--fail(-with-body)?)(\s|$)")
+
+
+def _exec_lie(command: Command) -> str | None:
+    text = command.script if command.script is not None else command.text
+    if _ALWAYS_TRUE.search(text):
+        return "always succeeds"
+    if not _ASKS.search(text):
+        return next((reason for pattern, reason in _NO_QUESTION if pattern.search(text)), None)
+    tests_status = re.search(r"http_code|-w\b|grep", text)
+    if re.search(r"\bcurl\b", text) and not _CURL_FAILS.search(text) and not tests_status:
+        return "runs curl without --fail, which succeeds on HTTP 503"
+    return None
+
+
+def _locked_path(probe: _Probe, kind: str) -> Iterator[Violation]:
+    """A path behind the API key answers 401 for ever, so the pod never gets ready or dies."""
+    request = mapping(probe.spec["httpGet"])
+    path = str(request.get("path") or "/")
+    names = {str(mapping(h).get("name")).lower() for h in sequence(request.get("httpHeaders"))}
+    program = probe.program
+    keyed = program.command.flag("api-key") is not None or "VLLM_API_KEY" in program.container.env
+    if keyed and path.startswith("/v1") and "authorization" not in names:
+        outcome = "never passes" if kind != "liveness" else "kills it"
+        yield probe.violation(
+            f"has a {probe.key} on {path}, which wants the API key: it {outcome}",
+            f"let {probe.key} ask /health, which is open",
+            "httpGet",
+            "path",
+        )
+
+
+# --- timing ----------------------------------------------------------------
+
+
+def _startup_timing(probe: _Probe) -> Iterator[Violation]:
+    yield from _impatient(probe, "warning")
+    window, delay = probe.window, probe.delay
+    if window is None or delay is None or not probe.program.needs_gpu:
+        return
+    if window + delay < _LEAST_STARTUP:
+        yield probe.violation(
+            f"may take only {window + delay} s to start (periodSeconds x failureThreshold): "
+            "download and load take minutes, so it is restarted for ever",
+            "set failureThreshold to the start-up time, from weights and bandwidth, divided by "
+            "periodSeconds",
+        )
+
+
+def _readiness_timing(probe: _Probe) -> Iterator[Violation]:
+    yield from _impatient(probe, "warning")
+
+
+def _liveness_timing(probe: _Probe) -> Iterator[Violation]:
+    yield from _impatient(probe, "error")
+    window, delay = probe.window, probe.delay
+    if delay is not None and delay > _LONGEST_DELAY:
+        yield probe.violation(
+            f"has a livenessProbe with initialDelaySeconds {delay}: too short for a slow start, "
+            "too long for a quick one",
+            "remove initialDelaySeconds and give the start-up time to startupProbe",
+            "initialDelaySeconds",
+        )
+    if window is None:
+        return
+    if window < _LEAST_WINDOW:
+        yield probe.violation(
+            f"is restarted after {window} s without an answer (periodSeconds x "
+            f"failureThreshold): a busy engine needs at least {_LEAST_WINDOW} s",
+            f"set livenessProbe periodSeconds x failureThreshold to {_LEAST_WINDOW} or more",
+        )
+        return
+    spec = mapping(probe.program.container.spec.get("readinessProbe"))
+    readiness = _Probe(probe.program, "readinessProbe", spec).window if spec else None
+    if readiness is not None and window <= readiness:
+        yield probe.violation(
+            f"is restarted after {window} s, no later than readinessProbe takes it out of "
+            f"service ({readiness} s): it never gets the chance to recover",
+            "make livenessProbe periodSeconds x failureThreshold longer than readinessProbe's",
+        )
+
+
+def _impatient(probe: _Probe, severity: Severity) -> Iterator[Violation]:
+    timeout, least = probe.timeout, _patience(probe.program)
+    if timeout is not None and timeout < least:
+        what = "kills" if probe.key == "livenessProbe" else "fails"
+        yield probe.violation(
+            f"has a {probe.key} with timeoutSeconds {timeout}, which {what} it when it is busy",
+            f"set {probe.key}.timeoutSeconds to {least} or more",
+            "timeoutSeconds",
+            severity=severity,
+        )
+
+
+_TIMING = {
+    "startup": _startup_timing,
+    "readiness": _readiness_timing,
+    "liveness": _liveness_timing,
+}
+
+STARTUP = Rule(
+    id="startup-probe",
+    severity="error",
+    title="Engines have a startup probe with a budget",
+    reason="Download and load take minutes. Without a startup probe, liveness kills the pod while "
+    "it loads, or an initial delay long enough for the slowest start blinds it afterwards.",
+    remedy="Give every serving container a startupProbe on /health whose periodSeconds x "
+    "failureThreshold covers download and load.",
+    find=partial(_find, "startup"),
+)
+READINESS = Rule(
+    id="readiness-probe",
+    severity="error",
+    title="Engines have an honest readiness probe",
+    reason="Pods without one get requests while they load and while they are stuck; probes that "
+    "always succeed, read logs or only open the port say nothing about the engine.",
+    remedy="Give every serving container a readinessProbe on /health with a timeout of at least "
+    "5 s (SGLang: 10 s).",
+    find=partial(_find, "readiness"),
+)
+LIVENESS = Rule(
+    id="liveness-probe",
+    severity="error",
+    title="Engines have a patient liveness probe",
+    reason="The default timeout of 1 s and window of 30 s kill engines that are merely busy, and "
+    "their load moves to the next one; without any probe a hung engine keeps its GPU for ever.",
+    remedy="Give every serving container a livenessProbe on /health: timeout at least 5 s (SGLang: "
+    "10 s), periodSeconds x failureThreshold at least 60 s and longer than readiness'.",
+    find=partial(_find, "liveness"),
+)

@@ -1,0 +1,150 @@
+"""Rollouts that finish, and shutdowns that let streams finish."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.commands import command_of
+from policies.engines import Program
+from policies.inventory import Inventory
+from policies.model import Context, Rule, Violation
+from policies.pods import Pod
+from policies.tree import Unknown, at, integer, mapping
+
+_BUFFER = 5
+"""Seconds between the engine's own shutdown and the kill."""
+
+
+# --- surge -----------------------------------------------------------------
+
+
+def _surge(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    seen: set[int] = set()
+    for program in inventory.programs:
+        pod = program.container.pod
+        if not program.accelerators or pod.index in seen:
+            continue
+        seen.add(pod.index)
+        if pod.kind == "Deployment":
+            yield from _deployment(pod)
+        elif pod.kind == "LeaderWorkerSet":
+            yield from _group(pod)
+
+
+def _deployment(pod: Pod) -> Iterator[Violation]:
+    strategy = mapping(at(pod.object, "spec", "strategy"))
+    replicas = integer(at(pod.object, "spec", "replicas"), 1)
+    if str(strategy.get("type") or "RollingUpdate") != "RollingUpdate" or not replicas:
+        return
+    rolling = mapping(strategy.get("rollingUpdate"))
+    surge = _share(rolling.get("maxSurge", "25%"), replicas, up=True)
+    unavailable = _share(rolling.get("maxUnavailable", "25%"), replicas, up=False)
+    if surge and unavailable == 0:
+        yield Violation(
+            pod.index,
+            ("spec", "strategy"),
+            f"a rollout of {replicas} replica(s) starts a pod before it stops one (maxSurge "
+            f"{surge}, maxUnavailable 0): without a free GPU it never ends",
+            "set strategy.rollingUpdate to maxSurge: 0, maxUnavailable: 1, or keep a GPU free",
+        )
+
+
+def _group(pod: Pod) -> Iterator[Violation]:
+    path = ("spec", "rolloutStrategy", "rollingUpdateConfiguration")
+    rolling = mapping(at(pod.object, *path))
+    replicas = integer(at(pod.object, "spec", "replicas"), 1) or 1
+    surge = _share(rolling.get("maxSurge", 0), replicas, up=True)
+    if surge and _share(rolling.get("maxUnavailable", 1), replicas, up=False) == 0:
+        yield Violation(
+            pod.index,
+            path,
+            f"a rollout starts {surge} group(s) before it stops one (maxUnavailable 0): without "
+            "the GPUs of a whole group free it never ends",
+            "set maxSurge: 0, maxUnavailable: 1, or keep a group's GPUs free",
+        )
+
+
+def _share(value: object, replicas: int, *, up: bool) -> int | None:
+    """An absolute number, or a percentage of the replicas, rounded as Kubernetes does."""
+    if isinstance(value, str) and value.endswith("%"):
+        percent = integer(value[:-1], 0)
+        if percent is None:
+            return None
+        exact = percent * replicas / 100
+        return math.ceil(exact) if up else math.floor(exact)
+    return integer(value, 0)
+
+
+SURGE = Rule(
+    id="surge",
+    severity="warning",
+    title="Rollouts of GPU pods need no spare GPU",
+    reason="With 1 to 3 replicas the default rolling update surges one pod and stops none: the new "
+    "pod waits for the GPU that the old one holds, for ever.",
+    remedy="Set maxSurge 0 and maxUnavailable 1, or keep as many GPUs free as one pod asks for.",
+    find=_surge,
+)
+
+
+# --- drain -----------------------------------------------------------------
+
+
+def _drain(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in inventory.serving():
+        container, pod = program.container, program.container.pod
+        grace = integer(pod.spec.get("terminationGracePeriodSeconds"), 30)
+        lifecycle = container.spec.get("lifecycle")
+        hook = mapping(lifecycle).get("preStop")
+        if isinstance(lifecycle, Unknown) or isinstance(hook, Unknown):
+            continue
+        if not mapping(hook):
+            yield Violation(
+                pod.index,
+                (*container.path, "lifecycle", "preStop"),
+                f"{program.title} has no preStop: it stops while the gateway still sends to it",
+                "add lifecycle.preStop: sleep {seconds: 10}, so that the picker drops the pod "
+                "first",
+            )
+            continue
+        yield from _sum(program, mapping(hook), grace)
+
+
+def _sum(program: Program, hook: Mapping[str, Any], grace: int | None) -> Iterator[Violation]:
+    waits, pod = _pre_stop_seconds(hook), program.container.pod
+    shutdown = integer(program.command.flag("shutdown-timeout"), 0)
+    if waits is None or shutdown is None or grace is None:
+        return
+    needed = waits + shutdown + _BUFFER
+    if grace < needed:
+        yield Violation(
+            pod.index,
+            (*pod.path, "terminationGracePeriodSeconds"),
+            f"{program.title} is killed after {grace} s, but preStop ({waits} s), its shutdown "
+            f"timeout ({shutdown} s) and a buffer ({_BUFFER} s) need {needed} s",
+            f"set terminationGracePeriodSeconds to {needed} or more, plus the longest answer",
+            "error",
+        )
+
+
+def _pre_stop_seconds(hook: Mapping[str, Any]) -> int | None:
+    """Seconds the hook waits, as far as its text says; None when it does not."""
+    if "sleep" in hook:
+        return integer(at(hook, "sleep", "seconds"), 0)
+    text = command_of(mapping(hook.get("exec")), {}).text
+    numbers = re.findall(r"\bsleep\s+(\d+)\b", text)
+    return sum(map(int, numbers)) if numbers else None
+
+
+DRAIN = Rule(
+    id="drain",
+    severity="warning",
+    title="Engines drain before they stop",
+    reason="Without a pause before SIGTERM the picker still sends requests to a pod that stops; a "
+    "grace period shorter than preStop plus shutdown cuts the streams it was meant to save.",
+    remedy="Add a preStop sleep, and a terminationGracePeriodSeconds above preStop plus the "
+    "engine's shutdown timeout plus 5 s.",
+    find=_drain,
+)

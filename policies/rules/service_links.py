@@ -1,0 +1,50 @@
+"""Engine pods do not get the environment of every Service in their namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.inventory import Inventory
+from policies.model import Context, Rule, Violation
+from policies.tree import Unknown, at
+
+
+def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    services = {
+        (str(at(item, "metadata", "namespace") or "default"), str(at(item, "metadata", "name")))
+        for item in inventory.objects
+        if item.get("kind") == "Service" and item.get("apiVersion") == "v1"
+    }
+    seen: set[tuple[int, object]] = set()
+    for program in inventory.programs:
+        pod, engine = program.container.pod, program.engine
+        links = pod.spec.get("enableServiceLinks")
+        if engine is None or links is False or isinstance(links, Unknown):
+            continue
+        if (pod.index, pod.path) in seen:
+            continue
+        seen.add((pod.index, pod.path))
+        collides = (pod.namespace, engine.name) in services
+        because = (
+            f"Service {engine.name} sets {engine.name.upper()}_PORT=tcp://…, which stops it"
+            if collides
+            else f"a Service called {engine.name} would set {engine.name.upper()}_PORT"
+        )
+        yield Violation(
+            pod.index,
+            (*pod.path, "enableServiceLinks"),
+            f"{pod.title} of {engine.name} has enableServiceLinks on: {because}",
+            "set enableServiceLinks: false on the pod",
+            "error" if collides else None,
+        )
+
+
+RULE = Rule(
+    id="service-links",
+    severity="warning",
+    title="Engine pods have service links off",
+    reason="Kubernetes sets <SERVICE>_PORT=tcp://… for every Service of the namespace. One that is "
+    "called like the engine overrides its own variables, such as VLLM_PORT, and it does not start.",
+    remedy="Set enableServiceLinks: false on every engine pod.",
+    find=_find,
+)

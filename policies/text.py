@@ -1,0 +1,26 @@
+"""The words of a finding: the same in `check`, in `preview` and in `up`."""
+
+from __future__ import annotations
+
+from policies.model import Finding, Rule
+
+
+def words(finding: Finding) -> str:
+    """What is wrong, where, and what to do; two lines, the same wherever it is printed."""
+    where = f" ({finding.field})" if finding.field else ""
+    return (
+        f"[{finding.rule}] {finding.object}: {finding.message}{where}\n    remedy: {finding.remedy}"
+    )
+
+
+def explanation(rule: Rule, good: str, bad: str) -> str:
+    """Everything known about a rule, for `explain`."""
+    return (
+        f"{rule.id} ({rule.severity}): {rule.title}\n\n"
+        f"Why: {rule.reason}\n\nRemedy: {rule.remedy}\n\n"
+        f"Refused:\n{_indent(bad)}\n\nFine:\n{_indent(good)}\n"
+    )
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"    {line}" if line else "" for line in text.strip().splitlines())
