@@ -1,0 +1,105 @@
+# Everything a contributor runs. `make` alone lists it. Nothing needs installing first:
+# each target prepares what it needs (./tokenworks venv; local/toolchain) and is quiet when ready.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+TW := ./tokenworks
+PY := .venv/bin/python
+export PYTHONPATH := $(CURDIR)/src:$(CURDIR)
+
+# More arguments for pytest: make test-fast ARGS="tests/spec -x"
+ARGS ?=
+
+# What is generated, and committed: each X has generate-X here, and verify-X follows by itself.
+GENERATED := schemas charts docs rendered
+
+##@ Test
+.PHONY: test
+test: tools lint ## everything: lint, unit, golden, chart, policy, Pulumi, end to end
+	@$(PY) -m pytest $(ARGS)
+
+.PHONY: test-fast
+test-fast: venv tools-fast ## unit, golden, chart and policy tests; under 3 minutes
+	@$(PY) -m pytest -m "not e2e and not pulumi" $(ARGS)
+
+.PHONY: test-e2e
+test-e2e: tools ## end to end on the local cluster (root)
+	@$(PY) -m pytest -m e2e $(ARGS)
+
+.PHONY: lint
+lint: venv ## ruff, formatting, types, YAML
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m yamllint --strict .
+	@$(PY) -m pyright
+
+.PHONY: bench
+bench: tools ## the table of timings, beside what the plain tools need
+	@$(PY) -m bench
+
+##@ Change
+.PHONY: fmt
+fmt: venv ## format the code
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+.PHONY: generate
+generate: $(addprefix generate-,$(GENERATED)) ## write everything that is generated
+
+.PHONY: verify-generate
+verify-generate: $(addprefix verify-,$(GENERATED)) ## fail when something generated is not fresh
+
+.PHONY: generate-schemas
+generate-schemas: venv ## JSON Schemas of the documents (schemas/)
+	@$(PY) -m tokenworks.spec.schema
+
+.PHONY: generate-charts
+generate-charts: venv ## values.schema.json and README of each chart
+	@$(PY) -m tokenworks.spec.values
+
+.PHONY: generate-docs
+generate-docs: venv ## reference pages (docs/reference/)
+	@$(PY) hack/reference.py
+
+.PHONY: generate-rendered
+generate-rendered: venv tools-fast ## manifests of every environment (rendered/)
+	@for env in $$(ls stacks/*/environment.yaml | cut -d/ -f2); do \
+	  $(TW) render $$env --out rendered/$$env || exit; done
+
+# Runs generate-X in a copy of the tree and compares, so it never touches yours.
+.PHONY: $(addprefix verify-,$(GENERATED))
+$(addprefix verify-,$(GENERATED)): verify-%: venv
+	@hack/verify-generate $*
+
+.PHONY: lock
+lock: venv ## resolve the dependencies of pyproject.toml anew into locks/
+	@hack/lock
+
+.PHONY: verify-lock
+verify-lock: venv ## fail when locks/ does not fit pyproject.toml
+	@hack/lock --check
+
+.PHONY: clean
+clean: ## remove what tests and linters leave; keeps .venv and the toolchain
+	@rm -rf .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+##@ Set up
+.PHONY: venv
+venv: ## the Python environment, with linters and tests
+	@$(TW) venv dev
+
+.PHONY: tools-fast
+tools-fast: venv ## build helm and kubeconform, once
+	@$(PY) -c 'from local.toolchain import ensure; ensure("helm", "kubeconform")'
+
+.PHONY: tools
+tools: venv ## build the whole toolchain, once (about 25 minutes on two cores)
+	@$(PY) -c 'from local.toolchain import ensure, pins; ensure(*pins().programs)'
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
