@@ -1,0 +1,116 @@
+"""Rendering: an environment's documents in, Kubernetes objects out.
+
+Pulumi, Argo CD, policies and tests all see the releases that `render` returns.
+Nothing here reads a clock, a cluster or a random number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+from tokenworks.render import platform
+from tokenworks.render.helm import RenderTools, template
+from tokenworks.render.release import Layer, Release
+from tokenworks.render.values import (
+    gateway_values,
+    model_ready_seconds,
+    model_values,
+    queues_values,
+    tenant_namespace,
+    tenant_values,
+)
+from tokenworks.spec.common import Document
+from tokenworks.spec.model import ModelRelease
+from tokenworks.spec.stack import Stack
+from tokenworks.spec.tenant import Tenant
+
+__all__ = ["Layer", "Release", "RenderTools", "render"]
+
+CHARTS = Path(__file__).parents[3] / "charts"
+LAYERS: tuple[Layer, ...] = ("crds", "operators", "platform", "models")
+
+
+def _ours(
+    tools: RenderTools, chart: str, name: str, namespace: str, values: Document
+) -> tuple[platform.Manifest, ...]:
+    data = values.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return template(tools.helm, CHARTS / chart, name, namespace, data)
+
+
+def _queues(stack: Stack, tools: RenderTools) -> list[Release]:
+    objects = _ours(tools, "queues", "queues", "kueue-system", queues_values(stack))
+    return [Release("queues", "platform", "kueue-system", objects, ("kueue",))]
+
+
+def _gateway(stack: Stack, tools: RenderTools) -> list[Release]:
+    namespace = stack.environment.spec.gateway.namespace
+    objects = _ours(tools, "gateway", "gateway", namespace, gateway_values(stack))
+    whole = (platform.namespace_object(namespace), *objects)
+    return [Release("gateway", "platform", namespace, whole, ("istiod",))]
+
+
+def _tenant(stack: Stack, tenant: Tenant, tools: RenderTools) -> list[Release]:
+    namespace = tenant_namespace(tenant)
+    labels = {**tenant.spec.cost_labels, "tokenworks.dev/tenant": tenant.metadata.name}
+    objects = _ours(tools, "tenant", tenant.metadata.name, namespace, tenant_values(stack, tenant))
+    whole = (platform.namespace_object(namespace, labels), *objects)
+    needs = ("queues",) if stack.environment.spec.platform.kueue.enabled else ()
+    return [Release(f"tenant-{tenant.metadata.name}", "platform", namespace, whole, needs)]
+
+
+def _model(stack: Stack, model: ModelRelease, tools: RenderTools) -> list[Release]:
+    tenant = next(t for t in stack.tenants if t.metadata.name == model.spec.tenant)
+    name, namespace = model.metadata.name, tenant_namespace(tenant)
+    objects = _ours(tools, "model", name, namespace, model_values(stack, model))
+    needs = (f"tenant-{tenant.metadata.name}", "gateway")
+    seconds = model_ready_seconds(model)
+    return [Release(f"model-{name}", "models", namespace, objects, needs, seconds)]
+
+
+def _manifests(stack: Stack) -> list[Release]:
+    """Plain objects of the stack: after everything that could define their kinds."""
+    if not stack.manifests:
+        return []
+    needs = ("gateway", *(f"tenant-{t.metadata.name}" for t in stack.tenants))
+    platform_spec = stack.environment.spec.platform
+    needs += ("lws",) if platform_spec.leader_worker_set.enabled else ()
+    return [Release("manifests", "models", "", stack.manifests, needs)]
+
+
+def _work(stack: Stack, tools: RenderTools) -> list[Callable[[], list[Release]]]:
+    enabled = stack.environment.spec.platform
+    work: list[Callable[[], list[Release]]] = [
+        lambda: platform.gateway_api(tools),
+        lambda: platform.istio(stack, tools),
+        lambda: _gateway(stack, tools),
+        lambda: _manifests(stack),
+    ]
+    if enabled.kueue.enabled:
+        work += [lambda: platform.kueue(stack, tools), lambda: _queues(stack, tools)]
+    if enabled.leader_worker_set.enabled:
+        work.append(lambda: platform.leader_worker_set(stack, tools))
+    work += [lambda t=t: _tenant(stack, t, tools) for t in stack.tenants]
+    work += [lambda m=m: _model(stack, m, tools) for m in stack.models]
+    return work
+
+
+def ordered(releases: Iterable[Release]) -> tuple[Release, ...]:
+    """Releases sorted so that each comes after what it needs; by layer and name otherwise."""
+    by_name = {r.name: r for r in sorted(releases, key=lambda r: (LAYERS.index(r.layer), r.name))}
+    graph = {name: [n for n in r.needs if n in by_name] for name, r in by_name.items()}
+    return tuple(by_name[name] for name in TopologicalSorter(graph).static_order())
+
+
+def render(stack: Stack, tools: RenderTools) -> tuple[Release, ...]:
+    """Every release of the environment, in an order in which they can be applied.
+
+    Raises:
+        TokenworksError: a chart does not render.
+    """
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        parts = [future.result() for future in [pool.submit(f) for f in _work(stack, tools)]]
+    releases = [release for part in parts for release in part]
+    return ordered(releases)

@@ -1,0 +1,62 @@
+"""The bill of versions (`versions.yaml`), typed, and the values of upstream charts."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field
+
+from tokenworks.spec.common import Document, Image
+
+HERE = Path(__file__).parent
+
+
+class BilledComponent(Document):
+    """One thing that is installed and is not ours."""
+
+    version: str
+    module: str = Field(description="Go module whose files hold the chart and the CRDs.")
+    chart: str | None = Field(default=None, description="Folder of the chart in the module.")
+    crds: tuple[str, ...] = Field(default=(), description="Files or folders of CRDs in the module.")
+    namespace: str | None = None
+    images: dict[str, Image] = Field(default_factory=dict[str, Image])
+    source: str
+    date: str
+    why: str
+
+
+class Bill(Document):
+    """Everything that is installed and is not ours."""
+
+    components: dict[str, BilledComponent]
+
+    def image(self, component: str, name: str) -> Image:
+        """The image `name` of `component`.
+
+        Raises:
+            KeyError: the bill has no such image.
+        """
+        return self.components[component].images[name]
+
+
+@cache
+def bill() -> Bill:
+    """The bill of this checkout."""
+    data: dict[str, Any] = yaml.safe_load((HERE / "versions.yaml").read_text())
+    for component in data["components"].values():
+        component["date"] = str(component["date"])
+    return Bill.model_validate(data)
+
+
+@cache
+def _upstream(chart: str) -> dict[str, Any]:
+    return yaml.safe_load((HERE / "upstream" / f"{chart}.yaml").read_text())
+
+
+def upstream_values(chart: str) -> dict[str, Any]:
+    """A fresh copy of our values for an upstream chart (`upstream/<chart>.yaml`)."""
+    return copy.deepcopy(_upstream(chart))

@@ -1,0 +1,54 @@
+"""Where the command line finds the repository, the tools and an environment's documents."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import tokenworks
+from tokenworks.errors import UsageError
+from tokenworks.render.helm import RenderTools
+from tokenworks.spec.stack import Stack
+
+
+def root() -> Path:
+    """The repository this command belongs to."""
+    return Path(tokenworks.__file__).parents[2]
+
+
+def say(line: str) -> None:
+    """Progress and remarks go to standard error; results go to standard output."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def load(environment: str) -> Stack:
+    """The environment's documents, checked.
+
+    Raises:
+        UsageError: they are wrong, or there is no such environment.
+    """
+    from tokenworks.spec.load import load_stack  # noqa: PLC0415 - start-up time of --help
+
+    return load_stack(root(), environment)
+
+
+def render_tools() -> RenderTools:
+    """Helm and the pinned modules, built or fetched when absent."""
+    from local.toolchain import ensure, module_dir  # noqa: PLC0415
+
+    return RenderTools(ensure("helm")["helm"], module_dir)
+
+
+def environments() -> list[str]:
+    """Names under stacks/ that have an environment document."""
+    return sorted(p.parent.name for p in (root() / "stacks").glob("*/environment.yaml"))
+
+
+def require(condition: bool, message: str) -> None:
+    """Refuse wrong usage.
+
+    Raises:
+        UsageError: with `message`, when the condition does not hold.
+    """
+    if not condition:
+        raise UsageError(message)

@@ -1,0 +1,64 @@
+"""The command line: one command a file, registered here.
+
+Exit codes: 0 fine; 1 findings, or what was asked failed; 2 wrong usage or input.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from tokenworks.cli import chat, check, deploy, doctor, local, new, picks, render
+from tokenworks.errors import TokenworksError
+
+
+def build() -> typer.Typer:
+    """The application with every command."""
+    app = typer.Typer(
+        name="tokenworks",
+        help="Run LLM inference on Kubernetes from one Git repository.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.command("up")(deploy.up)
+    app.command("down")(deploy.down)
+    app.command("preview")(deploy.preview)
+    app.command("env")(deploy.env)
+    app.command("chat")(chat.chat)
+    app.command("picks")(picks.picks)
+    app.command("render")(render.render_command)
+    app.command("check")(check.check_command)
+    app.command("explain")(check.explain)
+    app.add_typer(new.app, name="new")
+    app.add_typer(local.app, name="local")
+    app.command("doctor")(doctor.doctor)
+    app.command("toolchain")(doctor.toolchain)
+    return app
+
+
+def main() -> None:
+    """Run the command line; every error is one message, never a traceback."""
+    try:
+        build()()
+    except TokenworksError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted; run the same command again to continue", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except Exception as error:  # the last resort: a fault of ours, said as such
+        if os.environ.get("TOKENWORKS_DEBUG"):
+            raise
+        print(
+            f"error: unexpected {type(error).__name__}: {error}\n"
+            "This is a fault in Tokenworks; run again with TOKENWORKS_DEBUG=1 for the details.",
+            file=sys.stderr,
+        )
+        sys.exit(1)

@@ -1,0 +1,62 @@
+"""`helm template`, and nothing else of Helm: values in, objects out."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tokenworks.errors import TokenworksError
+from tokenworks.spec.stack import Manifest
+
+# What charts may branch on; without it `helm template` assumes its own library's version.
+KUBE_VERSION = "1.35.4"
+
+
+@dataclass(frozen=True)
+class RenderTools:
+    """What rendering needs from the machine."""
+
+    helm: Path
+    module_dir: Callable[[str], Path]
+    """Folder of a pinned Go module's files."""
+
+
+def parse(text: str) -> tuple[Manifest, ...]:
+    """Objects of a multi-document YAML text; empty documents are dropped."""
+    return tuple(d for d in yaml.load_all(text, Loader=yaml.CSafeLoader) if d)
+
+
+def template(
+    helm: Path, chart: Path, name: str, namespace: str, values: Mapping[str, Any]
+) -> tuple[Manifest, ...]:
+    """Objects of one chart. Helm's caches are in a folder of this call's own.
+
+    Raises:
+        TokenworksError: Helm refused the values or the chart, or rendered nothing.
+    """
+    with tempfile.TemporaryDirectory(prefix="tokenworks-helm-") as folder:
+        path = Path(folder) / "values.yaml"
+        path.write_text(yaml.dump(dict(values), Dumper=yaml.CSafeDumper, sort_keys=True))
+        result = subprocess.run(
+            [
+                helm, "template", name, chart, "--namespace", namespace, "--values", path,
+                "--kube-version", KUBE_VERSION, "--skip-tests",
+            ],
+            env={"HOME": folder, "PATH": "/usr/bin:/bin"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )  # fmt: skip
+    if result.returncode != 0:
+        raise TokenworksError(f"helm template {name} ({chart}) failed:\n{result.stderr.strip()}")
+    objects = parse(result.stdout)
+    if not objects:
+        raise TokenworksError(f"helm template {name} ({chart}) rendered nothing")
+    return objects

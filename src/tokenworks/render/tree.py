@@ -1,0 +1,104 @@
+"""The rendered tree: one file per release under `<out>/<environment>/<layer>/`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tokenworks.render.release import Release
+
+HEADER = "# Rendered by `./tokenworks render`; edit stacks/ and render again.\n"
+
+
+@dataclass(frozen=True)
+class TreeChange:
+    """What differs between a tree on disk and what would be rendered; paths are relative."""
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+    def lines(self) -> list[str]:
+        """One line per file, sorted by file."""
+        marked = [(p, "+") for p in self.added] + [(p, "~") for p in self.changed]
+        marked += [(p, "-") for p in self.removed]
+        return [f"{mark} {path}" for path, mark in sorted(marked)]
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Multi-line text as blocks, so that reviews read scripts and configuration as such."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
+        return True
+
+
+def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in value else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def release_text(release: Release) -> str:
+    """The bytes of a release's file."""
+    body = yaml.dump_all(
+        release.objects, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=100,
+        allow_unicode=True,
+    )  # fmt: skip
+    return HEADER + body
+
+
+def tree(releases: Iterable[Release]) -> dict[str, str]:
+    """Relative path to text, for every release."""
+    return {f"{r.layer}/{r.name}.yaml": release_text(r) for r in releases}
+
+
+def _ours(folder: Path) -> list[Path]:
+    """Files that an earlier rendering wrote: nobody else's file is ever touched."""
+    head = HEADER.encode()
+    found = sorted(folder.rglob("*.yaml")) if folder.is_dir() else []
+    return [p for p in found if p.is_file() and p.read_bytes().startswith(head)]
+
+
+def compare(files: dict[str, str], folder: Path) -> TreeChange:
+    """What writing `files` to `folder` would change."""
+    there = {str(p.relative_to(folder)): p for p in _ours(folder)}
+    return TreeChange(
+        added=tuple(sorted(files.keys() - there.keys())),
+        changed=tuple(
+            sorted(p for p in files.keys() & there.keys() if there[p].read_bytes() != files[p].encode())
+        ),
+        removed=tuple(sorted(there.keys() - files.keys())),
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".rendering-")
+    with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
+        out.write(text)
+    Path(name).chmod(0o644)
+    Path(name).replace(path)
+
+
+def write(files: dict[str, str], folder: Path) -> TreeChange:
+    """Make `folder` hold exactly `files`; unchanged files are not touched."""
+    change = compare(files, folder)
+    for path in (*change.added, *change.changed):
+        _write(folder / path, files[path])
+    for path in change.removed:
+        (folder / path).unlink()
+        parent = (folder / path).parent
+        if not any(parent.iterdir()):
+            parent.rmdir()
+    return change
