@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import difflib
 import importlib
+import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -133,9 +134,11 @@ class _Reader:
                 continue
             near = difflib.get_close_matches(path.name, ("environment.yaml", *FOLDERS), 1, 0.6)
             yield self._problem(
-                path, "nothing reads this", "environment.yaml, models, tenants, manifests",
+                path,
+                "nothing reads this",
+                "environment.yaml, models, tenants, manifests",
                 f"did you mean {near[0]}?" if near else "remove it",
-            )  # fmt: skip
+            )
 
     def documents(self, kind: type[D], folder: Path) -> _Folder[D]:
         """The documents in the folder, sorted by name."""
@@ -153,23 +156,19 @@ class _Reader:
         """The one document in the file; None when it has problems of its own."""
         shown = file.relative_to(self._root)
         nodes, flaws = self._nodes(file, octal=False)
-        document: D | None = None
         if len(nodes) > 1:
-            flaws.append(
-                Flaw(nodes[1].line, (), "found a second document in the file", "one document a file",
-                     "move it to a file of its own")
-            )  # fmt: skip
-        elif nodes:
-            header = _header_flaws(kind, nodes[0])
-            if not header:
-                document, typed = parse(kind, nodes[0])
-                header = [*typed, *_name_flaws(kind, file, nodes[0])]
+            second = "found a second document", "one document a file", "give it its own file"
+            flaws.append(Flaw(nodes[1].line, (), *second))
+        node = nodes[0] if len(nodes) == 1 else None
+        document = None
+        if node is not None:
+            document, typed = _typed(kind, file, node)
             places = {flaw.path for flaw in flaws}
-            flaws += [flaw for flaw in header if flaw.path not in places]
+            flaws += [flaw for flaw in typed if flaw.path not in places]
         self.problems += [Problem.of(shown, flaw) for flaw in flaws]
-        if document is None or flaws:
+        if node is None or document is None or flaws:
             return None
-        return Sourced(document, shown, nodes[0])
+        return Sourced(document, shown, node)
 
     def objects(self, folder: Path) -> tuple[PlainObject, ...]:
         """The plain Kubernetes objects in the folder."""
@@ -206,9 +205,13 @@ class _Reader:
                 files.append(path)
             else:
                 self.problems.append(
-                    self._problem(path, "nothing reads this", "files that end in .yaml",
-                                  "rename it, or move it elsewhere")
-                )  # fmt: skip
+                    self._problem(
+                        path,
+                        "nothing reads this",
+                        "files that end in .yaml",
+                        "rename it, or move it elsewhere",
+                    )
+                )
         return files
 
     def _nodes(self, file: Path, *, octal: bool) -> tuple[tuple[Node, ...], list[Flaw]]:
@@ -222,23 +225,26 @@ class _Reader:
 
 
 def read_text(file: Path) -> str | Flaw:
-    """The file's text, or why it is none."""
+    """The file's text, or why it has none."""
     try:
-        state = file.stat()
-        if stat.S_ISDIR(state.st_mode):
-            return Flaw(None, (), "is a folder", "a file", "rename the folder")
-        if not stat.S_ISREG(state.st_mode):
-            return Flaw(None, (), "is not a regular file", "a file", "remove it")
-        if state.st_size > MAX_BYTES:
-            return Flaw(None, (), f"has {state.st_size} bytes", f"at most {MAX_BYTES}", "split it")
-        raw = file.read_bytes()
+        flaw = _not_readable(file.stat())
+        return flaw or _decoded(file.read_bytes())
     except FileNotFoundError:
         if file.is_symlink():
             return Flaw(None, (), "is a link to nothing", "a file", "correct or remove the link")
         return Flaw(None, (), "is missing", None, "write it")
     except OSError as error:
         return Flaw(None, (), f"cannot be read: {error.strerror}", None, "correct or remove it")
-    return _decoded(raw)
+
+
+def _not_readable(state: os.stat_result) -> Flaw | None:
+    if stat.S_ISDIR(state.st_mode):
+        return Flaw(None, (), "is a folder", "a file", "rename the folder")
+    if not stat.S_ISREG(state.st_mode):
+        return Flaw(None, (), "is not a regular file", "a file", "remove it")
+    if state.st_size > MAX_BYTES:
+        return Flaw(None, (), f"has {state.st_size} bytes", f"at most {MAX_BYTES}", "split it")
+    return None
 
 
 def _decoded(raw: bytes) -> str | Flaw:
@@ -248,12 +254,25 @@ def _decoded(raw: bytes) -> str | Flaw:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        return Flaw(line, (), f"found the byte 0x{raw[error.start]:02x}, which is not UTF-8",
-                    "UTF-8", "save it as UTF-8")  # fmt: skip
+        return Flaw(
+            line,
+            (),
+            f"found the byte 0x{raw[error.start]:02x}, which is not UTF-8",
+            "UTF-8",
+            "save it as UTF-8",
+        )
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         return Flaw(line, (), "is a binary file", "text", "write the document anew")
     return text
+
+
+def _typed(kind: type[D], file: Path, node: Node) -> tuple[D | None, list[Flaw]]:
+    header = _header_flaws(kind, node)
+    if header:
+        return None, header
+    document, flaws = parse(kind, node)
+    return document, [*flaws, *_name_flaws(kind, file, node)]
 
 
 def _header_flaws(kind: type[Document], node: Node) -> list[Flaw]:
@@ -264,8 +283,8 @@ def _header_flaws(kind: type[Document], node: Node) -> list[Flaw]:
             return [Flaw(node.line, (key,), "is missing", wanted, f"add {key}: {wanted}")]
         if not isinstance(found, Scalar) or found.value != wanted:
             shown = found.text if isinstance(found, Scalar) else "a map or list"
-            return [Flaw(line_of(node, (key,)), (key,), f"found {shown}", wanted,
-                         f"write {key}: {wanted}, or move the file to the folder of its kind")]  # fmt: skip
+            remedy = f"write {key}: {wanted}, or move the file to the folder of its kind"
+            return [Flaw(line_of(node, (key,)), (key,), f"found {shown}", wanted, remedy)]
     return []
 
 
@@ -282,8 +301,21 @@ def _name_flaws(kind: type[Document], file: Path, node: Node) -> list[Flaw]:
         return []
     others = {other.stem for other in file.parent.glob("*.yaml")}
     if kind is not Environment and found.value in others:
-        return [Flaw(line_of(node, path), path,
-                     f"found {found.value}, which is the name of {found.value}.yaml too",
-                     wanted, "give each document a name of its own")]  # fmt: skip
-    return [Flaw(line_of(node, path), path, f"found {found.text}, but {what} is {wanted}",
-                 wanted, "rename one of the two")]  # fmt: skip
+        return [
+            Flaw(
+                line_of(node, path),
+                path,
+                f"found {found.value}, which is the name of {found.value}.yaml too",
+                wanted,
+                "give each document a name of its own",
+            )
+        ]
+    return [
+        Flaw(
+            line_of(node, path),
+            path,
+            f"found {found.text}, but {what} is {wanted}",
+            wanted,
+            "rename one of the two",
+        )
+    ]

@@ -65,10 +65,13 @@ def repeated(objects: tuple[PlainObject, ...]) -> Iterator[Problem]:
         if other is not item:
             _, kind, _, name = item.identity
             yield Problem(
-                item.file, item.line, "metadata.name",
+                item.file,
+                item.line,
+                "metadata.name",
                 f"{kind} {name} is in {other.file.as_posix()}:{other.line} too",
-                "each object once", "remove one of the two",
-            )  # fmt: skip
+                "each object once",
+                "remove one of the two",
+            )
 
 
 def _whole(node: Mapping) -> Flaw | None:
@@ -80,9 +83,12 @@ def _whole(node: Mapping) -> Flaw | None:
     version = cast("Scalar", node_at(node, ("apiVersion",)))
     if version.text == API_VERSION:
         return Flaw(
-            version.line, ("apiVersion",), f"found a {API_VERSION} document",
-            "Kubernetes objects", "move it to models/, tenants/ or environment.yaml",
-        )  # fmt: skip
+            version.line,
+            ("apiVersion",),
+            f"found a {API_VERSION} document",
+            "Kubernetes objects",
+            "move it to models/, tenants/ or environment.yaml",
+        )
     namespace = node_at(node, ("metadata", "namespace"))
     return None if namespace is None else _text_at(node, ("metadata", "namespace"))
 

@@ -31,11 +31,12 @@ class Weights(Document):
     uri: Annotated[
         str,
         Form(
-            r"hf://[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
+            r"hf://[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9_.-]*"
             r"|(s3|gs)://[a-z0-9][a-z0-9._-]*(/[!-~]+)?"
             r"|pvc://[a-z0-9][-a-z0-9.]*(/[!-~]+)?"
             r"|dummy://[A-Za-z0-9][A-Za-z0-9._/-]*",
             "hf://org/name, s3://bucket/prefix, gs://bucket/prefix, pvc://claim/path or dummy://name",
+            max_length=500,
         ),
     ] = Field(
         description="hf://org/name, s3://bucket/prefix, gs://…, pvc://claim/path; dummy:// for "

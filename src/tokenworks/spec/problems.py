@@ -64,7 +64,7 @@ class Problem:
         return ": ".join(part for part in (place, self.field, text) if part)
 
 
-class DocumentErrors(UsageError):
+class DocumentErrors(UsageError):  # noqa: N818 - it carries many
     """Every problem of one environment's documents, sorted by file and line."""
 
     def __init__(self, where: str, problems: Iterable[Problem]) -> None:

@@ -23,9 +23,15 @@ from tokenworks.spec.yamlsource import Node, line_of
 D = TypeVar("D", bound=Document)
 
 SYSTEM_NAMESPACES: Final = (
-    "default", "istio-system", "kube-node-lease", "kube-public", "kube-system", "kueue-system",
-    "local-path-storage", "lws-system",
-)  # fmt: skip
+    "default",
+    "istio-system",
+    "kube-node-lease",
+    "kube-public",
+    "kube-system",
+    "kueue-system",
+    "local-path-storage",
+    "lws-system",
+)
 """Namespaces of Kubernetes and of what the environment installs."""
 
 _SECRET_NAME: Final = re.compile(r"(^|_)(TOKEN|KEY|CREDENTIALS?)$|PASSWORD|PASSWD|SECRET")
@@ -112,9 +118,11 @@ def _gateway_namespace(environment: Sourced[Environment]) -> Iterator[Problem]:
     namespace = environment.document.spec.gateway.namespace
     if namespace in SYSTEM_NAMESPACES:
         yield environment.problem(
-            ("spec", "gateway", "namespace"), f"found {namespace}, which is a system namespace",
-            "a namespace of its own", "remove it for the default, tokenworks-gateway",
-        )  # fmt: skip
+            ("spec", "gateway", "namespace"),
+            f"found {namespace}, which is a system namespace",
+            "a namespace of its own",
+            "remove it for the default, tokenworks-gateway",
+        )
 
 
 def _pools(environment: Sourced[Environment]) -> Iterator[Problem]:
@@ -125,16 +133,18 @@ def _pools(environment: Sourced[Environment]) -> Iterator[Problem]:
             yield environment.problem(
                 ("spec", "nodePools", name, "simulated"),
                 "found true, but provider existing makes no nodes",
-                "false", "remove it; simulated nodes exist with provider local only",
-            )  # fmt: skip
+                "false",
+                "remove it; simulated nodes exist with provider local only",
+            )
     real = {name: pool.nodes for name, pool in pools.items() if not pool.simulated}
     if provider == "local" and sum(real.values()) > 1:
         last = [name for name, nodes in real.items() if nodes][-1]
         yield environment.problem(
             ("spec", "nodePools", last, "nodes"),
             f"found {sum(real.values())} real nodes, but provider local has this one machine",
-            "one real node in all", "lower nodes, or write simulated: true",
-        )  # fmt: skip
+            "one real node in all",
+            "lower nodes, or write simulated: true",
+        )
 
 
 # Tenants
@@ -148,9 +158,11 @@ def _labels(item: Sourced[D]) -> Iterator[Problem]:
     for path in paths:
         if str(path[-1]).startswith(_OUR_LABELS):
             yield item.problem(
-                path, "found a label that the platform sets itself",
-                "labels of your own", "use a domain of your own before the `/`",
-            )  # fmt: skip
+                path,
+                "found a label that the platform sets itself",
+                "labels of your own",
+                "use a domain of your own before the `/`",
+            )
 
 
 def _tenant_namespace(tenant: Sourced[Tenant], documents: Documents) -> Iterator[Problem]:
@@ -160,15 +172,19 @@ def _tenant_namespace(tenant: Sourced[Tenant], documents: Documents) -> Iterator
         path = ("metadata", "name")
     if namespace in SYSTEM_NAMESPACES or namespace.startswith("kube-"):
         yield tenant.problem(
-            path, f"found {namespace}, which is a system namespace",
-            "a namespace of its own", "choose another namespace",
-        )  # fmt: skip
+            path,
+            f"found {namespace}, which is a system namespace",
+            "a namespace of its own",
+            "choose another namespace",
+        )
     environment = documents.environment
     if environment and namespace == environment.document.spec.gateway.namespace:
         yield tenant.problem(
-            path, f"found {namespace}, which is the gateway's namespace",
-            "a namespace of its own", "choose another namespace",
-        )  # fmt: skip
+            path,
+            f"found {namespace}, which is the gateway's namespace",
+            "a namespace of its own",
+            "choose another namespace",
+        )
 
 
 def _same_namespace(documents: Documents) -> Iterator[Problem]:
@@ -182,8 +198,9 @@ def _same_namespace(documents: Documents) -> Iterator[Problem]:
                 path,
                 f"found {namespace}, which is the namespace of tenant "
                 f"{other.document.metadata.name} ({other.file.as_posix()}) too",
-                "one namespace for each tenant", "choose another namespace",
-            )  # fmt: skip
+                "one namespace for each tenant",
+                "choose another namespace",
+            )
 
 
 def _quota_pools(tenant: Sourced[Tenant], documents: Documents) -> Iterator[Problem]:
@@ -192,10 +209,11 @@ def _quota_pools(tenant: Sourced[Tenant], documents: Documents) -> Iterator[Prob
     for name in tenant.document.spec.quota:
         if name not in documents.pools:
             yield tenant.problem(
-                ("spec", "quota", name), f"unknown node pool {name}",
+                ("spec", "quota", name),
+                f"unknown node pool {name}",
                 _known(documents.pools, "none: the environment has no node pools"),
                 "name a pool of environment.yaml, or add it there",
-            )  # fmt: skip
+            )
 
 
 def _quota_sums(documents: Documents) -> Iterator[Problem]:
@@ -213,8 +231,9 @@ def _quota_sums(documents: Documents) -> Iterator[Problem]:
             ("spec", "quota", name, "gpus"),
             f"quotas for pool {name} add up to {given} GPUs ({parts}), but it has {there} "
             f"({pool.nodes} nodes × {pool.gpus_per_node})",
-            f"at most {there} in all", "lower a quota, or add nodes",
-        )  # fmt: skip
+            f"at most {there} in all",
+            "lower a quota, or add nodes",
+        )
 
 
 # Models
@@ -238,10 +257,11 @@ def _tenant_of(model: Sourced[ModelRelease], documents: Documents) -> Iterator[P
     if documents.tenant(name) is None and name not in documents.unread_tenants:
         names = [tenant.document.metadata.name for tenant in documents.tenants]
         yield model.problem(
-            ("spec", "tenant"), f"unknown tenant {name}",
+            ("spec", "tenant"),
+            f"unknown tenant {name}",
             _known(names, "none: tenants/ has no documents"),
             f"name one of these, or write tenants/{name}.yaml",
-        )  # fmt: skip
+        )
 
 
 def _engine(model: Sourced[ModelRelease], catalog: EngineCatalog | None) -> Iterator[Problem]:
@@ -249,20 +269,26 @@ def _engine(model: Sourced[ModelRelease], catalog: EngineCatalog | None) -> Iter
     known = catalog.versions(engine.name) if catalog is not None else None
     if known is not None and engine.version not in known:
         yield model.problem(
-            ("spec", "engine", "version"), f"unknown version {engine.version} of {engine.name}",
-            _known(known, "none"), "name one of these; newer ones are added to the catalog first",
-        )  # fmt: skip
+            ("spec", "engine", "version"),
+            f"unknown version {engine.version} of {engine.name}",
+            _known(known, "none"),
+            "name one of these; newer ones are added to the catalog first",
+        )
     dummy = uri.startswith("dummy://")
     if dummy and engine.name != "simulator":
         yield model.problem(
-            ("spec", "model", "uri"), f"found {uri}, but engine {engine.name} needs real weights",
-            "hf://, s3://, gs:// or pvc://", "name the weights, or choose engine simulator",
-        )  # fmt: skip
+            ("spec", "model", "uri"),
+            f"found {uri}, but engine {engine.name} needs real weights",
+            "hf://, s3://, gs:// or pvc://",
+            "name the weights, or choose engine simulator",
+        )
     if not dummy and engine.name == "simulator":
         yield model.problem(
-            ("spec", "model", "uri"), f"found {uri}, but engine simulator loads no weights",
-            "dummy://name", f"write dummy://{uri.split('://')[1]}",
-        )  # fmt: skip
+            ("spec", "model", "uri"),
+            f"found {uri}, but engine simulator loads no weights",
+            "dummy://name",
+            f"write dummy://{uri.split('://')[1]}",
+        )
 
 
 def _secrets(model: Sourced[ModelRelease]) -> Iterator[Problem]:
@@ -275,10 +301,12 @@ def _secrets(model: Sourced[ModelRelease]) -> Iterator[Problem]:
     paths += [("spec", "engine", "flags", name) for name in engine.flags if name in _SECRET_FLAGS]
     for path in paths:
         yield model.problem(
-            path, "holds a secret in plain text", None,
+            path,
+            "holds a secret in plain text",
+            None,
             "remove it, and revoke it if it was real; put the hub's token into a Secret and name "
             "that in spec.model.tokenSecret",
-        )  # fmt: skip
+        )
 
 
 def _sizes(model: Sourced[ModelRelease]) -> Iterator[Problem]:
@@ -288,8 +316,9 @@ def _sizes(model: Sourced[ModelRelease]) -> Iterator[Problem]:
         yield model.problem(
             ("spec", "caches", "weights", "size"),
             f"found {cache.size}, but the weights are {spec.model.size}",
-            f"at least {spec.model.size}", "raise it, or remove it for a fifth more than the weights",
-        )  # fmt: skip
+            f"at least {spec.model.size}",
+            "raise it, or remove it for weights and a fifth",
+        )
 
 
 def _pinned(model: Sourced[ModelRelease], provider: str) -> Iterator[Problem]:
@@ -297,16 +326,18 @@ def _pinned(model: Sourced[ModelRelease], provider: str) -> Iterator[Problem]:
     image = spec.engine.image
     if image is not None and image.digest is None and provider == "existing":
         yield model.problem(
-            ("spec", "engine", "image", "digest"), "is missing",
+            ("spec", "engine", "image", "digest"),
+            "is missing",
             "sha256:<64 hexadecimal digits>, or `unresolved`",
             "add the digest that the registry gives for the tag",
-        )  # fmt: skip
+        )
     if spec.model.uri.startswith("hf://") and spec.model.revision is None and provider != "local":
         yield model.problem(
-            ("spec", "model", "revision"), "is missing",
+            ("spec", "model", "revision"),
+            "is missing",
             "a commit of 40 hexadecimal digits, or `unresolved`",
             "add the commit that the hub shows for the branch",
-        )  # fmt: skip
+        )
 
 
 def _pool_of(model: Sourced[ModelRelease], documents: Documents) -> Iterator[Problem]:
@@ -316,26 +347,31 @@ def _pool_of(model: Sourced[ModelRelease], documents: Documents) -> Iterator[Pro
     pool = documents.pools.get(spec.pool)
     if pool is None:
         yield model.problem(
-            ("spec", "pool"), f"unknown node pool {spec.pool}",
+            ("spec", "pool"),
+            f"unknown node pool {spec.pool}",
             _known(documents.pools, "none: the environment has no node pools"),
             "name a pool of environment.yaml, or add it there",
-        )  # fmt: skip
+        )
         return
     if pool.simulated and spec.replicas > 0:
         real = [name for name, other in documents.pools.items() if not other.simulated]
         yield model.problem(
-            ("spec", "pool"), f"pool {spec.pool} is simulated: its nodes run no container",
-            _known(real, "a pool that is not simulated"), "choose a real pool, or write replicas: 0",
-        )  # fmt: skip
+            ("spec", "pool"),
+            f"pool {spec.pool} is simulated: its nodes run no container",
+            _known(real, "a pool that is not simulated"),
+            "choose a real pool, or replicas: 0",
+        )
     for path, count in (
         (("spec", "resources", "gpus"), spec.resources.gpus),
         (("spec", "topology", "tensorParallel"), spec.topology.tensor_parallel),
     ):
         if count > pool.gpus_per_node:
             yield model.problem(
-                path, f"found {count}, but a node of pool {spec.pool} has {pool.gpus_per_node} GPUs",
-                f"at most {pool.gpus_per_node}", "lower it, or choose a pool of larger nodes",
-            )  # fmt: skip
+                path,
+                f"found {count}, but nodes of pool {spec.pool} have {pool.gpus_per_node} GPUs",
+                f"at most {pool.gpus_per_node}",
+                "lower it, or choose a pool of larger nodes",
+            )
             return
 
 
@@ -352,8 +388,9 @@ def _start_in_time(model: Sourced[ModelRelease], environment: Environment) -> It
             f"a start takes {start:.0f}s ({spec.model.size} at "
             f"{spec.startup.download_bytes_per_second} a second, then {spec.startup.load}), but "
             f"Kueue evicts after {limit:.0f}s",
-            f"less than {limit:.0f}s", "raise spec.platform.kueue.podsReadyTimeout of the environment",
-        )  # fmt: skip
+            f"less than {limit:.0f}s",
+            "raise the environment's spec.platform.kueue.podsReadyTimeout",
+        )
 
 
 def _same_served_name(documents: Documents) -> Iterator[Problem]:
@@ -366,9 +403,11 @@ def _same_served_name(documents: Documents) -> Iterator[Problem]:
             if model.document.spec.model.served_name is not None:
                 path = ("spec", "model", "servedName")
             yield model.problem(
-                path, f"found {name}, which {other.file.as_posix()} serves too",
-                "each served name once: requests are routed by it", "choose another servedName",
-            )  # fmt: skip
+                path,
+                f"found {name}, which {other.file.as_posix()} serves too",
+                "each served name once: requests are routed by it",
+                "choose another servedName",
+            )
 
 
 def _picker_names(documents: Documents) -> Iterator[Problem]:
@@ -380,8 +419,9 @@ def _picker_names(documents: Documents) -> Iterator[Problem]:
                 ("metadata", "name"),
                 f"found {name}, which is the name of the endpoint picker of "
                 f"{name.removesuffix('-epp')}",
-                "a name that no other release's objects have", "choose another name",
-            )  # fmt: skip
+                "a name that no other release's objects have",
+                "choose another name",
+            )
 
 
 def _gpus_of_tenants(documents: Documents) -> Iterator[Problem]:
@@ -416,5 +456,6 @@ def _too_many(models: list[Sourced[ModelRelease]], limit: str) -> Problem:
     return models[-1].problem(
         ("spec", "replicas"),
         f"the models of tenant {specs[0][1].tenant} want {wanted} GPUs ({parts}), but {limit}",
-        None, "lower replicas, or raise the quota",
-    )  # fmt: skip
+        None,
+        "lower replicas, or raise the quota",
+    )

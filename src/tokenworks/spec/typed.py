@@ -6,8 +6,9 @@ import difflib
 import json
 import types
 import typing
-from collections.abc import Iterator
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -47,11 +48,32 @@ _KIND_NAMES: Final[dict[type, str]] = {bool: "true or false", int: "a number", f
 
 def parse(kind: type[T], node: Node) -> tuple[T | None, tuple[Flaw, ...]]:
     """The document, or None and what is wrong with it."""
+    empty = tuple(_empty(node, ()))
+    if empty:
+        return None, empty
     text = json.dumps(data_of(node))
     try:
         return kind.model_validate_json(text, strict=True, by_alias=True, by_name=False), ()
     except ValidationError as error:
         return None, tuple(_flaws(kind, node, error))
+
+
+def _empty(node: Node, path: FieldPath) -> Iterator[Flaw]:
+    """Keys without a value. A forgotten value must not pass for the default.
+
+    Flags may hold JSON of the engine's own, where null is a value.
+    """
+    if isinstance(node, Scalar) and node.value is None:
+        yield Flaw(
+            node.line, path, "found nothing", "a value", "give it a value, or remove the line"
+        )
+    elif isinstance(node, Mapping) and path != ("spec", "engine", "flags"):
+        for key, entry in node.entries.items():
+            for flaw in _empty(entry.node, (*path, key)):
+                yield replace(flaw, line=entry.line) if flaw.path == (*path, key) else flaw
+    elif isinstance(node, Sequence):
+        for index, item in enumerate(node.items):
+            yield from _empty(item, (*path, index))
 
 
 def _flaws(kind: type[Document], node: Node, error: ValidationError) -> Iterator[Flaw]:
@@ -86,30 +108,89 @@ def _place(node: Node, detail: ErrorDetails) -> tuple[FieldPath, bool, bool]:
     return here, False, False
 
 
+@dataclass(frozen=True)
+class _Complaint:
+    """One complaint of pydantic, with what is needed to say it in our words."""
+
+    kind: type[Document]
+    node: Node
+    path: FieldPath
+    line: int
+    name: str
+    message: str
+    context: dict[str, Any]
+
+    @property
+    def found(self) -> str:
+        return _found(self.node, self.path)
+
+    def flaw(self, found: str, allowed: str | None, remedy: str | None) -> Flaw:
+        return Flaw(self.line, self.path, found, allowed, remedy)
+
+
 def _flaw(kind: type[Document], node: Node, detail: ErrorDetails, path: FieldPath) -> Flaw:
-    line = line_of(node, path)
-    name = detail["type"]
-    context = cast("dict[str, Any]", detail.get("ctx", {}))
-    if name == "extra_forbidden":
-        return _unknown_field(kind, line, path)
-    if name == "missing":
-        return Flaw(line, path, "is missing", _describe(kind, path), "add it")
-    if name == "refused":
-        return _refused(node, path, context)
-    if name == "literal_error":
-        return Flaw(
-            line, path, _found(node, path), str(context["expected"]).replace("'", ""),
-            _nearest(_text(node, path), _quoted(str(context["expected"]))) or "write one of these",
-        )  # fmt: skip
-    if name in _BOUND:
-        key, words = _BOUND[name]
-        return Flaw(line, path, _found(node, path), f"{words} {context[key]}", "change the number")
-    if name in ("model_type", "model_attributes_type"):
-        fields = ", ".join(_fields(_model_at(kind, path)))
-        return Flaw(line, path, _found(node, path), f"a map with {fields}", "indent its fields")
-    if name in _ALLOWED:
-        return Flaw(line, path, _found(node, path), _ALLOWED[name], _type_remedy(node, path, name))
-    return Flaw(line, path, f"{_found(node, path)}: {detail['msg']}", None, "correct the value")
+    complaint = _Complaint(
+        kind,
+        node,
+        path,
+        line_of(node, path),
+        detail["type"],
+        detail["msg"],
+        detail.get("ctx", {}),
+    )
+    return _WORDS.get(detail["type"], _other)(complaint)
+
+
+def _unknown_field(complaint: _Complaint) -> Flaw:
+    key = str(complaint.path[-1])
+    allowed = _fields(_model_at(complaint.kind, complaint.path[:-1]))
+    remedy = _nearest(key, allowed) or _elsewhere(complaint.kind, key) or "remove it"
+    return complaint.flaw("unknown field", ", ".join(allowed), remedy)
+
+
+def _missing(complaint: _Complaint) -> Flaw:
+    return complaint.flaw("is missing", _describe(complaint.kind, complaint.path), "add it")
+
+
+def _not_one_of(complaint: _Complaint) -> Flaw:
+    allowed = str(complaint.context["expected"]).split("'")[1::2]
+    remedy = _nearest(_text(complaint.node, complaint.path), allowed) or "write one of these"
+    return complaint.flaw(complaint.found, ", ".join(allowed), remedy)
+
+
+def _out_of_bounds(complaint: _Complaint) -> Flaw:
+    key, words = _BOUND[complaint.name]
+    return complaint.flaw(complaint.found, f"{words} {complaint.context[key]}", "change the number")
+
+
+def _not_a_map(complaint: _Complaint) -> Flaw:
+    fields = ", ".join(_fields(_model_at(complaint.kind, complaint.path)))
+    return complaint.flaw(complaint.found, f"a map with {fields}", "indent its fields")
+
+
+def _wrong_type(complaint: _Complaint) -> Flaw:
+    remedy = _type_remedy(complaint.node, complaint.path, complaint.name)
+    return complaint.flaw(complaint.found, _ALLOWED[complaint.name], remedy)
+
+
+def _refusal(complaint: _Complaint) -> Flaw:
+    return _refused(complaint.node, complaint.path, complaint.context)
+
+
+def _other(complaint: _Complaint) -> Flaw:
+    return complaint.flaw(f"{complaint.found}: {complaint.message}", None, "correct the value")
+
+
+_WORDS: Final[dict[str, Callable[[_Complaint], Flaw]]] = {
+    "extra_forbidden": _unknown_field,
+    "missing": _missing,
+    "literal_error": _not_one_of,
+    "refused": _refusal,
+    "model_type": _not_a_map,
+    "model_attributes_type": _not_a_map,
+    **dict.fromkeys(_BOUND, _out_of_bounds),
+    **dict.fromkeys(_ALLOWED, _wrong_type),
+}
 
 
 def _refused(node: Node, path: FieldPath, context: dict[str, Any]) -> Flaw:
@@ -123,8 +204,6 @@ def _type_remedy(node: Node, path: FieldPath, name: str) -> str:
     target = node_at(node, path)
     if name == "string_type" and isinstance(target, Scalar) and target.text:
         return f'write "{target.text}" in quotes'
-    if isinstance(target, Scalar) and target.value is None:
-        return "give it a value, or remove the line"
     if isinstance(target, Scalar) and isinstance(target.value, str) and name != "dict_type":
         return "write it without quotes and without a unit"
     return "change the value"
@@ -149,13 +228,6 @@ def _found(node: Node, path: FieldPath) -> str:
     )
 
 
-def _unknown_field(kind: type[Document], line: int, path: FieldPath) -> Flaw:
-    key = str(path[-1])
-    allowed = _fields(_model_at(kind, path[:-1]))
-    remedy = _nearest(key, allowed) or _elsewhere(kind, key) or "remove it"
-    return Flaw(line, path, "unknown field", ", ".join(allowed), remedy)
-
-
 def _nearest(word: str, allowed: list[str]) -> str | None:
     lowered = {item.lower().replace("_", "").replace("-", ""): item for item in allowed}
     near = difflib.get_close_matches(
@@ -177,10 +249,6 @@ def _paths(kind: type[BaseModel], above: FieldPath) -> Iterator[FieldPath]:
         inner = _inner_model(info.annotation)
         if inner is not None:
             yield from _paths(inner, path)
-
-
-def _quoted(expected: str) -> list[str]:
-    return expected.split("'")[1::2]
 
 
 def _describe(kind: type[Document], path: FieldPath) -> str | None:

@@ -59,7 +59,7 @@ class Mapping:
     """A map; each entry keeps the line of its key."""
 
     line: int
-    entries: dict[str, Entry] = field(default_factory=lambda: dict[str, Entry]())
+    entries: dict[str, Entry] = field(default_factory=lambda: {})
     size: int = 1
 
 
@@ -137,7 +137,7 @@ def read_yaml(text: str, *, octal: bool = False) -> Yaml:
     try:
         for node in builder.documents(yaml.parse(text, Loader=yaml.SafeLoader)):
             documents.append(node)
-    except _Stop as stop:
+    except _StopError as stop:
         builder.flaws.append(stop.flaw)
     except yaml.MarkedYAMLError as error:
         builder.flaws.append(_syntax_flaw(error))
@@ -163,7 +163,7 @@ def _syntax_flaw(error: yaml.MarkedYAMLError) -> Flaw:
     return Flaw(line, (), f"unreadable YAML: {why}", None, remedy)
 
 
-class _Stop(Exception):
+class _StopError(Exception):
     """Reading cannot go on: the one flaw that says why."""
 
     def __init__(self, flaw: Flaw) -> None:
@@ -172,8 +172,7 @@ class _Stop(Exception):
 
 
 def _line(event: Event) -> int:
-    mark = event.start_mark
-    return mark.line + 1
+    return cast("yaml.Mark", event.start_mark).line + 1
 
 
 def _size(node: Node) -> int:
@@ -204,7 +203,7 @@ class _Builder:
         if isinstance(event, AliasEvent):
             return self._alias(event, path)
         if len(path) > MAX_DEPTH:
-            raise _Stop(
+            raise _StopError(
                 Flaw(
                     _line(event), path[:4], f"more than {MAX_DEPTH} levels deep", None, "flatten it"
                 )
@@ -229,16 +228,26 @@ class _Builder:
     def _alias(self, event: AliasEvent, path: FieldPath) -> Node:
         anchor = event.anchor
         if anchor not in self._anchors:
-            raise _Stop(
-                Flaw(_line(event), path, f"alias *{anchor} without an anchor &{anchor} before it",
-                     None, "define the anchor first, or write the value")
-            )  # fmt: skip
+            raise _StopError(
+                Flaw(
+                    _line(event),
+                    path,
+                    f"alias *{anchor} without an anchor &{anchor} before it",
+                    None,
+                    "define the anchor first, or write the value",
+                )
+            )
         node = self._anchors[anchor]
         if node is None:
-            raise _Stop(
-                Flaw(_line(event), path, f"anchor &{anchor} contains itself", None,
-                     "write the value without the alias")
-            )  # fmt: skip
+            raise _StopError(
+                Flaw(
+                    _line(event),
+                    path,
+                    f"anchor &{anchor} contains itself",
+                    None,
+                    "write the value without the alias",
+                )
+            )
         return node
 
     def _refuse_tags(self, event: Event, path: FieldPath) -> None:
@@ -268,9 +277,14 @@ class _Builder:
             inner = (*path, key)
             if key in entries:
                 self.flaws.append(
-                    Flaw(_line(event), inner, f"key given twice, first in line {entries[key].line}",
-                         "each key once", "remove one of the two")
-                )  # fmt: skip
+                    Flaw(
+                        _line(event),
+                        inner,
+                        f"key given twice, first in line {entries[key].line}",
+                        "each key once",
+                        "remove one of the two",
+                    )
+                )
             node = self._node(next(self._events), inner)
             size = self._grown(size, node, start)
             if key == "<<" and isinstance(event, ScalarEvent) and event.implicit[0]:
@@ -286,9 +300,14 @@ class _Builder:
         for source in sources:
             if not isinstance(source, Mapping):
                 self.flaws.append(
-                    Flaw(_line(start), (*path, "<<"), "merges something that is not a map",
-                         "an alias of a map", "name an anchor of a map")
-                )  # fmt: skip
+                    Flaw(
+                        _line(start),
+                        (*path, "<<"),
+                        "merges something that is not a map",
+                        "an alias of a map",
+                        "name an anchor of a map",
+                    )
+                )
                 continue
             for key, entry in source.entries.items():
                 entries.setdefault(key, entry)
@@ -296,24 +315,40 @@ class _Builder:
     def _grown(self, size: int, node: Node, start: Event) -> int:
         size += _size(node)
         if size > MAX_VALUES:
-            raise _Stop(
-                Flaw(_line(start), (), f"more than {MAX_VALUES} values once aliases are written out",
-                     None, "split the file, or use fewer aliases")
-            )  # fmt: skip
+            raise _StopError(
+                Flaw(
+                    _line(start),
+                    (),
+                    f"more than {MAX_VALUES} values, aliases written out",
+                    None,
+                    "split the file, or use fewer aliases",
+                )
+            )
         return size
 
     def _key(self, event: Event, path: FieldPath) -> str:
         if not isinstance(event, ScalarEvent):
-            raise _Stop(
-                Flaw(_line(event), path, "found a map or list as a key", "text keys",
-                     "quote text that begins with { or [; template syntax is not read here")
-            )  # fmt: skip
+            raise _StopError(
+                Flaw(
+                    _line(event),
+                    path,
+                    "found a map or list as a key",
+                    "text keys",
+                    "quote text that begins with { or [; template syntax is not read here",
+                )
+            )
         scalar = self._scalar(event, (*path, event.value[:60]))
         if isinstance(scalar.value, bool) or scalar.value is None:
+            shown = scalar.text or "nothing"
             self.flaws.append(
-                Flaw(scalar.line, (*path, scalar.text), f"found {scalar.text or 'nothing'} as a key",
-                     "text keys", f'write "{scalar.text}" in quotes')
-            )  # fmt: skip
+                Flaw(
+                    scalar.line,
+                    (*path, scalar.text),
+                    f"found {shown} as a key",
+                    "text keys",
+                    f'write "{scalar.text}" in quotes',
+                )
+            )
         return scalar.text
 
     def _scalar(self, event: ScalarEvent, path: FieldPath) -> Scalar:
@@ -332,9 +367,14 @@ class _Builder:
         value = plain_value(text, octal=self._octal)
         if isinstance(value, Ambiguous):
             self.flaws.append(
-                Flaw(line, path, f"found {text}, which YAML versions read differently",
-                     value.allowed, f'write "{text}" in quotes if text is meant')
-            )  # fmt: skip
+                Flaw(
+                    line,
+                    path,
+                    f"found {text}, which YAML versions read differently",
+                    value.allowed,
+                    f'write "{text}" in quotes if text is meant',
+                )
+            )
             return Scalar(line, text, text)
         return Scalar(line, text, value)
 
