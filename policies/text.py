@@ -8,9 +8,8 @@ from policies.model import Finding, Rule
 def words(finding: Finding) -> str:
     """What is wrong, where, and what to do; two lines, the same wherever it is printed."""
     where = f" ({finding.field})" if finding.field else ""
-    return (
-        f"[{finding.rule}] {finding.object}: {finding.message}{where}\n    remedy: {finding.remedy}"
-    )
+    subject = f"{finding.object}: " if finding.object else ""
+    return f"[{finding.rule}] {subject}{finding.message}{where}\n    remedy: {finding.remedy}"
 
 
 def explanation(rule: Rule, good: str, bad: str) -> str:

@@ -1,0 +1,324 @@
+"""Files to Kubernetes objects that still know their file and line.
+
+One bad file never hides the others: what cannot be read is a finding, and reading goes
+on. Values are read as strictly as the environment's documents are, by the same reader.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from policies import Finding, Manifest
+from tokenworks.errors import UsageError
+from tokenworks.spec.common import API_VERSION
+from tokenworks.spec.problems import FieldPath, Flaw, field_name
+from tokenworks.spec.yamlsource import (
+    Mapping,
+    Node,
+    Scalar,
+    data_of,
+    line_of,
+    node_at,
+    read_yaml,
+)
+from tokenworks.spec.yamlsource import (
+    Sequence as ListNode,
+)
+
+SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
+MAX_BYTES: Final = 16 * 1024 * 1024
+"""Largest file that is read: ten times what the API server takes for one object."""
+_SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "vendor"})
+
+
+@dataclass(frozen=True)
+class Sourced:
+    """One object, and where it was written."""
+
+    manifest: Manifest
+    file: str
+    node: Node
+
+    def line(self, path: FieldPath = ()) -> int:
+        """Line of a field, or of what would contain it."""
+        return line_of(self.node, path)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read."""
+
+    objects: tuple[Sourced, ...]
+    findings: tuple[Finding, ...]
+    """What could not be read, or should not be there."""
+    files: int
+    """Files that were read or tried."""
+    without_objects: tuple[str, ...]
+    """Files of a folder that hold other things than Kubernetes objects."""
+
+
+def read_paths(paths: Sequence[str], stdin: BinaryIO) -> Reading:
+    """The objects of all files, of all `.yaml`, `.yml` and `.json` files below all folders, and
+    of standard input for `-`.
+
+    Raises UsageError when a path does not exist.
+    """
+    parts: list[_Part] = []
+    for name, named in dict(_files(paths)).items():
+        parts.append(_read_file(name, stdin, named=named))
+    return Reading(
+        tuple(item for part in parts for item in part.objects),
+        tuple(finding for part in parts for finding in part.findings),
+        len(parts),
+        tuple(part.file for part in parts if not part.objects and not part.findings),
+    )
+
+
+def _files(paths: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """Names of files to read, and whether the user named them one by one."""
+    for name in paths:
+        path = Path(name)
+        if name == "-":
+            yield name, True
+        elif path.is_dir():
+            yield from ((found, False) for found in _below(path))
+        elif path.exists():
+            yield os.path.normpath(name), True
+        else:
+            raise UsageError(f"{name}: no such file or folder; name one, or - for standard input")
+
+
+def _below(folder: Path) -> Iterator[str]:
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(
+            f for f in folders if not f.startswith(".") and f not in _SKIPPED_FOLDERS
+        )
+        for file in sorted(files):
+            if Path(file).suffix.lower() in SUFFIXES and not file.startswith("."):
+                yield os.path.normpath(Path(parent) / file)
+
+
+# --- one file ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Part:
+    file: str
+    objects: tuple[Sourced, ...]
+    findings: tuple[Finding, ...]
+
+
+def _finding(file: str, rule: str, flaw: Flaw, kind: str = "") -> Finding:
+    allowed = f"; allowed: {flaw.allowed}" if flaw.allowed else ""
+    return Finding(
+        rule,
+        "error",
+        kind,
+        field_name(flaw.path),
+        f"{flaw.found}{allowed}",
+        flaw.remedy or "correct the file",
+        file,
+        flaw.line,
+    )
+
+
+def _read_file(name: str, stdin: BinaryIO, *, named: bool) -> _Part:
+    shown = "(standard input)" if name == "-" else name
+    try:
+        data = stdin.read(MAX_BYTES + 1) if name == "-" else _bytes(Path(name))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return _Part(shown, (), (_finding(shown, "unreadable", Flaw(None, (), reason)),))
+    text = _text(data)
+    if isinstance(text, Flaw):
+        return _Part(shown, (), (_finding(shown, "unreadable", text),))
+    conflict = _conflict(text)
+    if conflict:
+        return _Part(shown, (), (_finding(shown, "leftover", conflict),))
+    if Path(name).suffix.lower() == ".json":
+        text = text.replace("\t", " ")  # blank to JSON, forbidden to YAML
+    yaml = read_yaml(text, octal=True)
+    findings = [_finding(shown, *_named(flaw, text)) for flaw in yaml.flaws]
+    objects: list[Sourced] = []
+    for document in yaml.documents:
+        for node in _objects(document):
+            outcome = _object(shown, node, named=named)
+            if isinstance(outcome, Sourced):
+                objects.append(outcome)
+                findings += _leftovers(outcome)
+            elif outcome:
+                findings.append(outcome)
+    findings += _repeated(objects)
+    return _Part(shown, tuple(objects), tuple(findings))
+
+
+def _bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
+
+
+_BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"),
+                (codecs.BOM_UTF16_BE, "utf-16-be"))  # fmt: skip
+
+
+def _text(data: bytes) -> str | Flaw:
+    """The file as text, line ends as LF; a byte order mark is not part of it."""
+    if len(data) > MAX_BYTES:
+        return Flaw(None, (), f"larger than {MAX_BYTES // 2**20} MiB", None, "split the file")
+    encoding = "utf-8"
+    for mark, name in _BOMS:
+        if data.startswith(mark):
+            data, encoding = data[len(mark) :], name
+            break
+    remedy = "save it as UTF-8 text, or leave it out"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return Flaw(line, (), f"not {encoding} text: byte 0x{data[error.start]:02x}", None, remedy)
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        return Flaw(line, (), "binary: it contains NUL bytes", None, remedy)
+    return text.replace("\r\n", "\n")
+
+
+_CONFLICT: Final = re.compile(r"^(<{7}|>{7}|\|{7})(?: .*)?$", re.MULTILINE)
+
+
+def _conflict(text: str) -> Flaw | None:
+    match = _CONFLICT.search(text)
+    if match is None:
+        return None
+    line = text.count("\n", 0, match.start()) + 1
+    return Flaw(
+        line, (), f"a merge conflict is not resolved: {match[1]}", None, "choose one of the sides"
+    )
+
+
+_HELM: Final = re.compile(
+    r"\{\{-?\s*(?:\$?\.(?:Values|Release|Chart|Capabilities|Files|Template)\b"
+    r"|(?:include|template|toYaml|tpl|define|if|else|end|range|with)\b)"
+)
+
+
+def _named(flaw: Flaw, text: str) -> tuple[str, Flaw]:
+    """The rule a reader's flaw belongs to: a template that nobody rendered, or bad YAML."""
+    lines = text.split("\n")
+    near = lines[max(0, flaw.line - 2) : flaw.line] if flaw.line else lines
+    if not flaw.found.startswith("unreadable YAML") and "as a key" not in flaw.found:
+        return "unreadable", flaw
+    if not any("{{" in line or "{%" in line for line in near) and not _HELM.search(text):
+        return "unreadable", flaw
+    why = "it holds template syntax: {{ … }}"
+    first = next((n for n, line in enumerate(lines, 1) if "{{" in line or "{%" in line), flaw.line)
+    return "leftover", Flaw(first, (), why, None, "render the template first: helm template …")
+
+
+# --- objects -----------------------------------------------------------------
+
+
+def _objects(node: Node) -> Iterator[Node]:
+    """The document, or the items of a `List`."""
+    kind, items = _field(node, "kind"), node_at(node, ("items",))
+    if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, ListNode)):
+        yield node
+        return
+    for item in items.items:
+        yield from _objects(_inheriting(item, node, kind.removesuffix("List")))
+
+
+def _inheriting(item: Node, parent: Node, kind: str) -> Node:
+    """Items of a `DeploymentList` may leave out what the list says already."""
+    if not kind or not isinstance(item, Mapping) or not isinstance(parent, Mapping):
+        return item
+    entries = {k: v for k, v in parent.entries.items() if k in ("apiVersion", "kind")}
+    line = entries["kind"].line
+    entries["kind"] = type(entries["kind"])(line, Scalar(line, kind, kind))
+    return Mapping(item.line, {**entries, **item.entries}, item.size)
+
+
+def _field(node: Node, *path: str) -> str | None:
+    found = node_at(node, path)
+    value = found.value if isinstance(found, Scalar) else None
+    return value if isinstance(value, str) and value else None
+
+
+def _object(file: str, node: Node, *, named: bool) -> Sourced | Finding | None:
+    """The object; a finding when it is none but should be; None when it is something else."""
+    if not isinstance(node, Mapping):
+        flaw = Flaw(node.line, (), "found no map", "a Kubernetes object", "begin with apiVersion")
+        return _finding(file, "not-an-object", flaw) if named else None
+    if _field(node, "apiVersion") == API_VERSION:
+        flaw = Flaw(
+            node.line, ("apiVersion",), f"a {API_VERSION} document is not a Kubernetes object",
+            None, "check the environment by its name: ./tokenworks check ENV",
+        )  # fmt: skip
+        return _finding(file, "not-an-object", flaw) if named else None
+    missing = [key for key in ("apiVersion", "kind") if _field(node, key) is None]
+    if not missing:
+        return Sourced(cast("Manifest", data_of(node)), file, node)
+    signs = {"apiVersion", "kind", "metadata", "spec"} & node.entries.keys()
+    if not named and (not signs or (len(signs) == 1 and "kind" not in signs)):
+        return None
+    where = node_at(node, (missing[0],)) or node
+    found = "is missing" if missing[0] not in node.entries else "is no text"
+    flaw = Flaw(where.line, (missing[0],), f"{missing[0]} {found}", "a Kubernetes object has "
+                "apiVersion and kind", f"add {missing[0]}")  # fmt: skip
+    return _finding(file, "not-an-object", flaw)
+
+
+_PLACEHOLDER: Final = re.compile(r"\{\{|\$\{|\$\(|<[^<>\s][^<>]*>|%\{")
+_OPAQUE: Final = frozenset({"ConfigMap", "Secret", "CustomResourceDefinition"})
+"""Kinds that carry other people's text, templates among it."""
+
+
+def _leftovers(item: Sourced) -> Iterator[Finding]:
+    """Template syntax and placeholders where they can only be an oversight."""
+    kind = str(item.manifest.get("kind"))
+    name = f"{kind} {_field(item.node, 'metadata', 'name') or '(no name)'}"
+    for path, scalar in _scalars(item.node, ()):
+        identity = path in (("metadata", "name"), ("metadata", "namespace")) or (
+            path[-1:] == ("image",) and kind not in _OPAQUE
+        )
+        pattern = _PLACEHOLDER if identity else _HELM if kind not in _OPAQUE else None
+        if pattern is not None and pattern.search(scalar.text):
+            shown = scalar.text if len(scalar.text) <= 60 else f"{scalar.text[:57]}…"
+            flaw = Flaw(scalar.line, path, f"a placeholder was left: {shown}", None,
+                        "write the value, or render the template first")  # fmt: skip
+            yield _finding(item.file, "leftover", flaw, name)
+
+
+def _scalars(node: Node, path: FieldPath) -> Iterator[tuple[FieldPath, Scalar]]:
+    if isinstance(node, Scalar):
+        if isinstance(node.value, str):
+            yield path, node
+    elif isinstance(node, Mapping):
+        for key, entry in node.entries.items():
+            yield from _scalars(entry.node, (*path, key))
+    else:
+        for position, child in enumerate(node.items):
+            yield from _scalars(child, (*path, position))
+
+
+def _repeated(objects: Sequence[Sourced]) -> Iterator[Finding]:
+    """Objects that one file holds twice: the second overwrites the first."""
+    first: dict[tuple[str, ...], Sourced] = {}
+    for item in objects:
+        name = _field(item.node, "metadata", "name")
+        if name is None:
+            continue
+        namespace = _field(item.node, "metadata", "namespace") or ""
+        group = str(item.manifest["apiVersion"]).rpartition("/")[0]
+        kind = str(item.manifest["kind"])
+        other = first.setdefault((group, kind, namespace, name), item)
+        if other is not item:
+            flaw = Flaw(item.line(), ("metadata", "name"), f"the same object is in line "
+                        f"{other.line()} too", None, "remove one of the two")  # fmt: skip
+            label = f"{kind} {f'{namespace}/' if namespace else ''}{name}"
+            yield _finding(item.file, "repeated-object", flaw, label)

@@ -1,0 +1,41 @@
+"""`check PATH…`: read files, run the rules, put file and line to each finding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import BinaryIO
+
+from policies import Context, Finding, evaluate
+from tokenworks.check.read import Sourced, read_paths
+from tokenworks.check.report import Report
+
+
+def check_paths(paths: Sequence[str], stdin: BinaryIO, context: Context) -> Report:
+    """The rules over all objects of all paths, as one set.
+
+    Raises UsageError when a path does not exist.
+    """
+    reading = read_paths(paths, stdin)
+    order = {name: position for position, name in enumerate(_files(reading.objects))}
+    found = [*reading.findings, *_located(reading.objects, context)]
+    found.sort(key=lambda f: (order.get(f.file or "", len(order)), f.file or "", f.line or 0))
+    files = f"{reading.files} file{'' if reading.files == 1 else 's'}"
+    return Report(tuple(found), len(reading.objects), files, reading.without_objects)
+
+
+def _files(objects: Sequence[Sourced]) -> list[str]:
+    return list(dict.fromkeys(item.file for item in objects))
+
+
+def _located(objects: Sequence[Sourced], context: Context) -> list[Finding]:
+    # Lists are flattened by the reader, so a violation's index counts these objects.
+    manifests = [item.manifest for item in objects]
+    return [
+        replace(
+            finding,
+            file=objects[violation.index].file,
+            line=objects[violation.index].line(violation.path),
+        )
+        for violation, finding in evaluate(manifests, context)
+    ]
