@@ -47,9 +47,11 @@ class Context:
     """Namespaces of operators installed from upstream charts. These ship no NetworkPolicies, and
     the API server, which is no pod a policy could name, must reach their webhooks: the coverage
     rule leaves them alone."""
+    unresolved_images: frozenset[str] = frozenset()
+    """Images whose digest the documents call `unresolved`, as `repository:tag`: no public source
+    gave it yet."""
     unresolved: Severity = "warning"
-    """How a digest that is still `unresolved` weighs: a warning while looking, an error when
-    applying."""
+    """How these weigh: a warning while looking, an error when applying."""
 
     def to_json(self) -> str:
         """The context as one line of JSON, for an environment variable."""
@@ -57,6 +59,7 @@ class Context:
             {
                 "localImages": sorted(self.local_images),
                 "platformNamespaces": sorted(self.platform_namespaces),
+                "unresolvedImages": sorted(self.unresolved_images),
                 "unresolved": self.unresolved,
             }
         )
@@ -65,11 +68,13 @@ class Context:
     def from_json(cls, text: str) -> Context:
         """The context `to_json` wrote. Raises ValueError when the text is something else."""
         data = mapping(json.loads(text))
-        if set(data) != {"localImages", "platformNamespaces", "unresolved"}:
-            raise ValueError("expected an object with localImages, platformNamespaces, unresolved")
+        keys = ("localImages", "platformNamespaces", "unresolvedImages", "unresolved")
+        if set(data) != set(keys):
+            raise ValueError(f"expected an object with {', '.join(keys)}")
         return cls(
             frozenset(strings(data["localImages"])),
             frozenset(strings(data["platformNamespaces"])),
+            frozenset(strings(data["unresolvedImages"])),
             "error" if data["unresolved"] == "error" else "warning",
         )
 

@@ -29,12 +29,13 @@ class _Image:
 
 def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
     local = frozenset(_full(image) for image in context.local_images)
+    unresolved = frozenset(_full(image) for image in context.unresolved_images)
     for image in _images(inventory):
         reference = image.value if isinstance(image.value, str) else ""
         if _not_ours(image, reference, local):
             continue
         name, _, digest = reference.partition("@")
-        if digest in ("unresolved", "sha256:unresolved"):
+        if digest == "unresolved" or _full(reference) in unresolved:
             yield Violation(
                 image.pod.index,
                 image.path,
