@@ -1,0 +1,277 @@
+"""HTTP: OpenAI's endpoints, vLLM's adapters, health and metrics.
+
+Every answer carries `x-served-by` (the pod) and `x-request-id` (the client's, or a new
+one). Answers also say the pod in `system_fingerprint`, which streams carry in each event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+import uuid
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .requests import ApiError, Ask, Kind, parse_ask, parse_body
+from .service import Piece, Service, on_disconnect
+from .text import Answer
+
+_MAX_ID = 128
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One accepted request and what its answers have in common."""
+
+    ask: Ask
+    answer: Answer
+    model: str
+    lora: str | None
+    request_id: str
+    created: int
+    pod: str
+
+    @property
+    def id(self) -> str:
+        prefix = "chatcmpl" if self.ask.kind == "chat" else "cmpl"
+        return f"{prefix}-{self.request_id}"
+
+    def frame(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        """What answers and events begin with."""
+        return {
+            "id": self.id,
+            "object": kind,
+            "created": self.created,
+            "model": self.model,
+            "system_fingerprint": self.pod,
+            "choices": choices,
+        }
+
+    def usage(self, completion: int, cached: int) -> dict[str, Any]:
+        """OpenAI's usage object."""
+        prompt = len(self.ask.prompt)
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+            "prompt_tokens_details": {"cached_tokens": cached},
+        }
+
+
+def create_app(service: Service) -> Starlette:
+    """The application; its lifespan runs the engine."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        task = asyncio.create_task(service.run())
+        yield
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    api = _Api(service)
+    return Starlette(
+        routes=[
+            Route("/health", api.health),
+            Route("/metrics", api.metrics),
+            Route("/v1/models", api.models),
+            Route("/v1/chat/completions", api.chat, methods=["POST"]),
+            Route("/v1/completions", api.completion, methods=["POST"]),
+            Route("/v1/load_lora_adapter", api.load_lora, methods=["POST"]),
+            Route("/v1/unload_lora_adapter", api.unload_lora, methods=["POST"]),
+        ],
+        middleware=[Middleware(_Identity, pod=service.pod)],
+        exception_handlers={ApiError: _api_error, HTTPException: _http_error},
+        lifespan=lifespan,
+    )
+
+
+class _Api:
+    """The endpoints."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def health(self, _: Request) -> Response:
+        """200 while new requests are welcome."""
+        ready = self._service.phase == "ready"
+        return PlainTextResponse(self._service.phase, 200 if ready else 503)
+
+    async def metrics(self, _: Request) -> Response:
+        """Prometheus text."""
+        return Response(self._service.metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    async def models(self, _: Request) -> Response:
+        """The models and adapters."""
+        self._service.check_serving()
+        return JSONResponse({"object": "list", "data": self._service.models()})
+
+    async def chat(self, request: Request) -> Response:
+        """/v1/chat/completions"""
+        return await self._complete("chat", request)
+
+    async def completion(self, request: Request) -> Response:
+        """/v1/completions"""
+        return await self._complete("completion", request)
+
+    async def load_lora(self, request: Request) -> Response:
+        """Add an adapter by name, as vLLM does when told that it may."""
+        name, body = await self._lora_name(request)
+        path = body.get("lora_path")
+        if not isinstance(path, str) or not path:
+            raise ApiError("lora_path must be a text that is not empty", param="lora_path")
+        if name in (card["id"] for card in self._service.models()):
+            raise ApiError(f"The lora adapter '{name}' has already been loaded.", param="lora_name")
+        self._service.loras[name] = path
+        return PlainTextResponse(f"Success: LoRA adapter '{name}' added successfully.")
+
+    async def unload_lora(self, request: Request) -> Response:
+        """Take an adapter away; requests that use it are finished."""
+        name, _ = await self._lora_name(request)
+        if name not in self._service.loras:
+            raise ApiError(f"The lora adapter '{name}' cannot be found.", 404, "NotFoundError")
+        del self._service.loras[name]
+        return PlainTextResponse(f"Success: LoRA adapter '{name}' removed successfully.")
+
+    async def _lora_name(self, request: Request) -> tuple[str, Mapping[str, Any]]:
+        self._service.check_serving()
+        body = parse_body(await request.body())
+        name = body.get("lora_name")
+        if not isinstance(name, str) or not name:
+            raise ApiError("lora_name must be a text that is not empty", param="lora_name")
+        return name, body
+
+    async def _complete(self, kind: Kind, request: Request) -> Response:
+        service = self._service
+        service.check_serving()
+        ask = parse_ask(kind, await request.body(), service.options.max_model_len)
+        model, lora = service.resolve(ask.model)
+        call = _Call(
+            ask=ask,
+            answer=service.answer(ask, model),
+            model=model,
+            lora=lora,
+            request_id=request.state.request_id,
+            created=int(time.time()),
+            pod=service.pod,
+        )
+        if ask.stream:
+            events = self._events(call, request)
+            return StreamingResponse(events, headers={"content-type": "text/event-stream"})
+        return JSONResponse(await self._whole(call, request))
+
+    async def _pieces(self, call: _Call, request: Request) -> AsyncGenerator[Piece]:
+        """The answer's pieces, until the client leaves."""
+        # A client may use one id twice at a time; inside the engine ids are unique.
+        job_id = f"{call.request_id}/{uuid.uuid4().hex}"
+        gone = on_disconnect(request.receive, lambda: self._service.abort(job_id))
+        pieces = self._service.pieces(call.ask, call.answer, call.lora, job_id)
+        try:
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    yield piece
+        finally:
+            gone.cancel()
+
+    async def _whole(self, call: _Call, request: Request) -> dict[str, Any]:
+        text, reason, cached, count = "", "", 0, 0
+        async with aclosing(self._pieces(call, request)) as pieces:
+            async for piece in pieces:
+                text, reason = text + piece.text, piece.finish_reason or ""
+                cached, count = piece.token.cached, count + 1
+        choice: dict[str, Any] = {"index": 0, "finish_reason": reason, "logprobs": None}
+        if call.ask.kind == "chat":
+            choice["message"] = {"role": "assistant", "content": text}
+            kind = "chat.completion"
+        else:
+            choice["text"] = text
+            kind = "text_completion"
+        return {**call.frame(kind, [choice]), "usage": call.usage(count, cached)}
+
+    async def _events(self, call: _Call, request: Request) -> AsyncGenerator[str]:
+        """Server-sent events: one a token, then usage if asked for, then the end mark."""
+        kind = "chat.completion.chunk" if call.ask.kind == "chat" else "text_completion"
+        cached, count = 0, 0
+        try:
+            async with aclosing(self._pieces(call, request)) as pieces:
+                async for piece in pieces:
+                    cached, count = piece.token.cached, count + 1
+                    yield _event(call.frame(kind, [_choice(call.ask.kind, piece)]))
+        except ApiError as error:  # too late for a status
+            yield _event(error.body())
+            return
+        if call.ask.include_usage:
+            yield _event({**call.frame(kind, []), "usage": call.usage(count, cached)})
+        yield "data: [DONE]\n\n"
+
+
+def _choice(kind: Kind, piece: Piece) -> dict[str, Any]:
+    choice: dict[str, Any] = {
+        "index": 0,
+        "logprobs": None,
+        "finish_reason": piece.finish_reason,
+    }
+    if kind == "completion":
+        return {**choice, "text": piece.text}
+    role = {"role": "assistant"} if piece.token.index == 0 else {}
+    return {**choice, "delta": {**role, "content": piece.text}}
+
+
+def _event(body: Mapping[str, Any]) -> str:
+    return f"data: {json.dumps(body, separators=(',', ':'))}\n\n"
+
+
+async def _api_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)
+    headers = {"retry-after": "1"} if error.status == 503 else None
+    return JSONResponse(error.body(), error.status, headers)
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kind = "NotFoundError" if error.status_code == 404 else "BadRequestError"
+    body = ApiError(error.detail, error.status_code, kind).body()
+    return JSONResponse(body, error.status_code, error.headers)
+
+
+class _Identity:
+    """Puts the pod and the request's id on every answer."""
+
+    def __init__(self, app: ASGIApp, pod: str) -> None:
+        self._app = app
+        self._pod = pod
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _request_id(scope)
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def send_named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers["x-served-by"] = self._pod
+                headers["x-request-id"] = request_id
+            await send(message)
+
+        await self._app(scope, receive, send_named)
+
+
+def _request_id(scope: Scope) -> str:
+    given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1").strip()
+    return given[:_MAX_ID] if given.isprintable() and given else uuid.uuid4().hex
