@@ -64,8 +64,7 @@ generate-docs: venv ## reference pages (docs/reference/)
 
 .PHONY: generate-rendered
 generate-rendered: venv tools-fast ## manifests of every environment (rendered/)
-	@for env in $$(ls stacks/*/environment.yaml | cut -d/ -f2); do \
-	  $(TW) render $$env --out rendered/$$env || exit; done
+	@for env in $$(ls stacks/*/environment.yaml | cut -d/ -f2); do $(TW) render $$env || exit; done
 
 # Runs generate-X in a copy of the tree and compares, so it never touches yours.
 .PHONY: $(addprefix verify-,$(GENERATED))
@@ -92,11 +91,11 @@ venv: ## the Python environment, with linters and tests
 
 .PHONY: tools-fast
 tools-fast: venv ## build helm and kubeconform, once
-	@$(PY) -c 'from local.toolchain import ensure; ensure("helm", "kubeconform")'
+	@$(TW) toolchain helm kubeconform >/dev/null
 
 .PHONY: tools
 tools: venv ## build the whole toolchain, once (about 25 minutes on two cores)
-	@$(PY) -c 'from local.toolchain import ensure, pins; ensure(*pins().programs)'
+	@$(TW) toolchain >/dev/null
 
 .PHONY: help
 help: ## this list

@@ -165,6 +165,8 @@ def test_second_run_is_silent(clone: Clone) -> None:
         (["--verbose", "check"], "base"),
         (["local", "up"], "base local"),
         (["--verbose", "local", "up"], "base local"),
+        (["chat", "local"], "base local"),
+        (["picks", "local"], "base local"),
         (["preview", "dev"], "base pulumi local"),
         (["up", "local"], "base pulumi local"),
         (["down", "local"], "base pulumi local"),

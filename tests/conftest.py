@@ -1,0 +1,53 @@
+"""Fixtures every room's tests share, and the order and progress of the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository's root."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """The pinned helm, built when it is missing."""
+    return _program("helm")
+
+
+@pytest.fixture(scope="session")
+def kubeconform() -> Path:
+    """The pinned kubeconform, built when it is missing."""
+    return _program("kubeconform")
+
+
+def _program(name: str) -> Path:
+    from local.toolchain import ensure  # noqa: PLC0415  tests without programs need no toolchain
+
+    return ensure(name)[name]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Quick tests first: a mistake shows in seconds, not after a cluster started."""
+    items.sort(key=lambda item: (_is_slow(item), item.get_closest_marker("pulumi") is not None))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Name each end-to-end test as it starts: one takes minutes, and dots would not show it."""
+    reporter = item.config.pluginmanager.get_plugin("terminalreporter")
+    if _is_slow(item) and reporter is not None and reporter.verbosity <= 0:
+        reporter.ensure_newline()
+        reporter.write(f"{item.nodeid} ", flush=True)
+    return (yield)
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    return item.get_closest_marker("e2e") is not None

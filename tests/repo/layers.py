@@ -1,0 +1,141 @@
+"""Who may import whom. The first pattern that matches a file is its layer."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Files, and what they may import beside the standard library (a name covers what is below)."""
+
+    files: str
+    may: tuple[str, ...]
+    why: str
+
+
+LAYERS = (
+    Layer(
+        "policies/__main__.py",
+        ("policies", "pulumi_policy", "pulumi"),
+        "the Pulumi policy pack: a thin wrapper over the rules",
+    ),
+    Layer("policies/*", ("policies",), "pure functions: they run in admission, check and Pulumi"),
+    Layer("src/tokenworks/bootstrap.py", (), "runs before anything is installed"),
+    Layer("src/tokenworks/__init__.py", (), "imported by everyone"),
+    Layer("src/tokenworks/errors.py", (), "imported by everyone"),
+    Layer(
+        "src/tokenworks/catalog/*",
+        ("tokenworks.catalog", "tokenworks.errors", "tokenworks.spec", "pydantic", "yaml"),
+        "facts as data",
+    ),
+    Layer(
+        "src/tokenworks/spec/*",
+        ("tokenworks.spec", "tokenworks.errors", "tokenworks.catalog", "pydantic", "yaml"),
+        "documents know nothing of Kubernetes, Pulumi or the machine",
+    ),
+    Layer(
+        "src/tokenworks/render/*",
+        (
+            "tokenworks.render",
+            "tokenworks.spec",
+            "tokenworks.catalog",
+            "tokenworks.errors",
+            "pydantic",
+            "yaml",
+        ),
+        "one renderer for Pulumi, Git, checks and tests",
+    ),
+    Layer(
+        "src/tokenworks/check/*",
+        (
+            "tokenworks.check",
+            "tokenworks.render",
+            "tokenworks.spec",
+            "tokenworks.catalog",
+            "tokenworks.errors",
+            "policies",
+            "pydantic",
+            "yaml",
+        ),
+        "checks anyone's manifests, without a cluster",
+    ),
+    Layer(
+        "src/tokenworks/cli/*",
+        ("tokenworks", "local", "policies", "typer", "click", "rich", "httpx", "yaml", "pydantic"),
+        "Pulumi runs as a program of its own, never inside the command line",
+    ),
+    Layer(
+        "components/*",
+        (
+            "components",
+            "pulumi",
+            "pulumi_kubernetes",
+            "tokenworks.spec",
+            "tokenworks.render.release",
+        ),
+        "a component gets typed arguments; it reads no files and looks nothing up",
+    ),
+    Layer(
+        "__main__.py",
+        ("components", "pulumi", "tokenworks.spec", "tokenworks.render", "tokenworks.errors"),
+        "a table of contents",
+    ),
+    Layer(
+        "local/simulator/*",
+        ("local.simulator", "starlette", "uvicorn", "prometheus_client"),
+        "an image of its own: only what locks/simulator.txt brings",
+    ),
+    Layer(
+        "local/pulumi_host/*",
+        ("local.pulumi_host", "tokenworks.errors", "pulumi", "grpc", "google.protobuf"),
+        "stands in for Pulumi's Python host",
+    ),
+    Layer(
+        "local/*",
+        ("local", "tokenworks.errors", "tokenworks.catalog", "cryptography", "pydantic", "yaml"),
+        "the machine knows nothing of deployments or rules",
+    ),
+    Layer(
+        "bench/*",
+        ("bench", "tokenworks", "local", "httpx", "rich", "yaml"),
+        "measures from outside",
+    ),
+    Layer("hack/*", ("tokenworks", "typer", "click", "yaml"), "writes what is generated"),
+)
+
+
+def layer_of(file: str) -> Layer | None:
+    """The layer of a Python file outside tests/; None when no pattern covers it."""
+    return next((layer for layer in LAYERS if fnmatchcase(file, layer.files)), None)
+
+
+def imports(source: str, file: str) -> Iterator[tuple[int, str]]:
+    """Line and full name of each import; `from a import b` yields `a.b`.
+
+    Imports inside functions and under TYPE_CHECKING count as well.
+    """
+    for node in ast.walk(ast.parse(source, file)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(node, file)
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+
+
+def _absolute(node: ast.ImportFrom, file: str) -> str:
+    if node.level == 0:
+        return node.module or ""
+    package = file.removeprefix("src/").removesuffix(".py").split("/")[: -node.level]
+    return ".".join([*package, *([node.module] if node.module else [])])
+
+
+def allowed(name: str, layer: Layer) -> bool:
+    """Whether a file of the layer may import the name."""
+    if name.split(".", maxsplit=1)[0] in sys.stdlib_module_names:
+        return True
+    return any(name == may or name.startswith(f"{may}.") for may in layer.may)
