@@ -29,6 +29,7 @@ __all__ = [
     "evaluate",
     "explain",
     "flatten",
+    "name_of",
     "words",
 ]
 

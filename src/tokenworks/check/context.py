@@ -1,0 +1,41 @@
+"""What the rules must know about an environment and cannot read from its objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from policies import Context
+from tokenworks.catalog.bill import bill
+from tokenworks.spec.common import Image
+from tokenworks.spec.stack import Stack
+
+_BUILT_HERE = frozenset({"local", "kind"})
+"""Providers whose nodes get images from this machine, without a registry."""
+
+
+def context_of(stack: Stack, local_images: Iterable[str]) -> Context:
+    """The rules' context for an environment; `local_images` is the table of local images.
+
+    `up` asks for more: `replace(context, unresolved="error")`.
+    """
+    local = stack.environment.spec.cluster.provider in _BUILT_HERE
+    components = bill().components.values()
+    return Context(
+        local_images=frozenset(local_images) if local else frozenset(),
+        platform_namespaces=frozenset(c.namespace for c in components if c.namespace),
+        unresolved_images=frozenset(_unresolved(stack)),
+    )
+
+
+def _unresolved(stack: Stack) -> Iterator[str]:
+    for image in _images(stack):
+        if image.digest == "unresolved":
+            yield f"{image.repository}:{image.tag}" if image.tag else image.repository
+
+
+def _images(stack: Stack) -> Iterator[Image]:
+    for component in bill().components.values():
+        yield from component.images.values()
+    for model in stack.models:
+        if model.spec.engine.image is not None:
+            yield model.spec.engine.image

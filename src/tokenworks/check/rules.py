@@ -1,0 +1,72 @@
+"""The rules that only `check` has, because they are about files and whole environments."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+
+import policies
+from tokenworks.errors import UsageError
+
+_OWN: Final = {
+    "unreadable": (
+        "A file is YAML or JSON text that every reader understands the same way",
+        "A key given twice is settled silently in favour of one; `on`, `012` and `1_000` mean "
+        "different things to different YAML versions; a tab or a NUL byte stops the whole file.",
+        "Correct the line that is named; quote what is meant as text.",
+    ),
+    "not-an-object": (
+        "A document is a Kubernetes object",
+        "A misspelt apiVersion or kind makes a document that no rule looks at.",
+        "Give it apiVersion and kind, or leave the file out.",
+    ),
+    "leftover": (
+        "No template syntax, placeholder or merge conflict is left",
+        "`{{ .Values.x }}`, `${NAME}`, `<image>` and `<<<<<<<` reach the cluster as they stand, or "
+        "stop the file from being read at all.",
+        "Render the template, write the value, resolve the conflict.",
+    ),
+    "repeated-object": (
+        "An object is there once",
+        "The last one that is applied wins; in an environment, two releases then undo each other.",
+        "Remove one, or rename it.",
+    ),
+    "empty-render": (
+        "A release renders objects",
+        "A release without objects looks like success and installs nothing.",
+        "Look at its values: ./tokenworks render ENV.",
+    ),
+    "schema": (
+        "Objects fit the schemas of the cluster's own version and of the environment's CRDs",
+        "The API server refuses wrong types and silently drops unknown fields, so a misspelt field "
+        "keeps its default. A kind without a schema is an error, never skipped.",
+        "Correct the field; enable the component that brings the CRD.",
+    ),
+}
+
+
+def rule_ids() -> list[str]:
+    """Every rule that a finding may name."""
+    return [*(rule.id for rule in policies.RULES), *_OWN]
+
+
+def title(rule_id: str) -> str:
+    """What a rule asks for, in one line."""
+    known = {rule.id: rule.title for rule in policies.RULES}
+    return known.get(rule_id) or _OWN[rule_id][0]
+
+
+def explain(rule_id: str) -> str:
+    """Why a rule exists and what to do; with examples, where it is about objects.
+
+    Raises UsageError when there is no such rule.
+    """
+    if rule_id in _OWN:
+        what, why, remedy = _OWN[rule_id]
+        return f"{rule_id} (error): {what}\n\nWhy: {why}\n\nRemedy: {remedy}\n"
+    try:
+        return policies.explain(rule_id)
+    except KeyError:
+        near = difflib.get_close_matches(rule_id, rule_ids(), 1, 0.5)
+        hint = f"did you mean {near[0]}?" if near else "see ./tokenworks explain"
+        raise UsageError(f"unknown rule {rule_id!r}; {hint}") from None
