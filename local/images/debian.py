@@ -76,35 +76,43 @@ def fetch(wanted: Debian, cache: Path, progress: Progress) -> list[Path]:
     folder = cache / "debs"
     folder.mkdir(parents=True, exist_ok=True)
     packages = closure(wanted, cache)
-    missing = [p for p in packages if not (folder / p.file).is_file()]
-    if missing:
+    if missing := _missing(packages, folder):
         with step(f"fetching {len(missing)} package(s) of the distribution", progress):
             if not _download(missing, folder):
                 # Versions noted earlier were withdrawn: take today's.
                 _update()
                 packages = _resolve(wanted, _note(wanted, cache))
-                missing = [p for p in packages if not (folder / p.file).is_file()]
-                if missing and not _download(missing, folder):
-                    names = ", ".join(f"{p.name}={p.version}" for p in missing)
-                    raise TokenworksError(
-                        f"apt-get download failed for {names}: is the package mirror reachable? "
-                        "Run `apt-get update` and try again."
-                    )
+                _download(_missing(packages, folder), folder)
+    if missing := _missing(packages, folder):
+        names = ", ".join(f"{p.name}={p.version}" for p in missing)
+        raise TokenworksError(
+            f"apt-get download failed for {names}: is the package mirror reachable? "
+            "Run `apt-get update` and try again."
+        )
     return [folder / p.file for p in packages]
+
+
+def _missing(packages: Iterable[Package], folder: Path) -> list[Package]:
+    return [package for package in packages if not (folder / package.file).is_file()]
 
 
 def add_packages(tree: Tree, files: Iterable[Path]) -> None:
     """Put the packages' files into the tree, without what only a full system uses."""
     for file in files:
-        command = ["dpkg-deb", "--fsys-tarfile", file]
-        with (
-            subprocess.Popen(command, stdout=subprocess.PIPE) as child,
-            tarfile.open(fileobj=child.stdout, mode="r|") as tar,
-        ):
-            _add_members(tree, tar)
-        if child.returncode != 0:
+        if not _add_package(tree, file):
             raise TokenworksError(f"dpkg-deb cannot read {file}: delete it and run again.")
     _bundle_certificates(tree)
+
+
+def _add_package(tree: Tree, file: Path) -> bool:
+    command = ["dpkg-deb", "--fsys-tarfile", file]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+        try:
+            with tarfile.open(fileobj=child.stdout, mode="r|") as tar:
+                _add_members(tree, tar)
+        except tarfile.ReadError:
+            return False
+    return child.returncode == 0
 
 
 def _distribution() -> str:
@@ -123,44 +131,52 @@ def _resolve(wanted: Debian, note: Path) -> tuple[Package, ...]:
             "local images take parts from the distribution's packages, and apt-get or dpkg-deb is "
             "missing here: use a Debian or Ubuntu machine (or container)."
         )
-    packages = _simulate(wanted.packages)
-    if not packages:  # a fresh machine has no package lists yet
+    try:
+        packages = _wanted_packages(wanted)
+    except _UnresolvedError:  # a fresh machine has no package lists yet
         _update()
-        packages = _simulate(wanted.packages)
-    if not packages:
-        raise TokenworksError(
-            f"apt cannot resolve {', '.join(wanted.packages)}: run `apt-get update` and see "
-            f"whether `apt-cache policy {wanted.packages[0]}` shows a candidate."
-        )
-    kept = tuple(sorted(p for p in packages if _kept(p.name, wanted)))
+        try:
+            packages = _wanted_packages(wanted)
+        except _UnresolvedError as error:
+            raise TokenworksError(
+                f"apt cannot resolve {error}: run `apt-get update` and see whether "
+                "`apt-cache policy` shows a candidate for each."
+            ) from None
     note.parent.mkdir(parents=True, exist_ok=True)
     temporary = note.with_suffix(f".{os.getpid()}")
-    temporary.write_text(json.dumps([[p.name, p.version, p.arch] for p in kept]))
+    temporary.write_text(json.dumps([[p.name, p.version, p.arch] for p in packages]))
     temporary.replace(note)
-    return kept
+    return packages
 
 
-def _kept(name: str, wanted: Debian) -> bool:
-    if wanted.alone:
-        return name in wanted.packages
-    return not any(re.fullmatch(pattern, name) for pattern in wanted.without)
+def _wanted_packages(wanted: Debian) -> tuple[Package, ...]:
+    found = {
+        package
+        for package in _simulate(wanted.packages)
+        if not any(re.fullmatch(pattern, package.name) for pattern in wanted.without)
+    }
+    found |= {package for package in _simulate(wanted.alone) if package.name in wanted.alone}
+    return tuple(sorted(found))
+
+
+class _UnresolvedError(Exception):
+    """apt does not know the packages."""
 
 
 def _simulate(packages: Sequence[str]) -> list[Package]:
-    options = (
-        "-o",
-        "Dir::State::status=/dev/null",
-        "--no-install-recommends",
-        "--print-uris",
-        "-y",
-    )
-    result = run([*_APT, *options, "install", *packages], env=_environment())
-    if result.returncode != 0:
+    """What apt would install into an empty system to have the packages."""
+    if not packages:
         return []
-    return [
+    empty_system = ("-o", "Dir::State::status=/dev/null")
+    install = ("install", "--no-install-recommends", "--print-uris", "-y", *packages)
+    result = run([*_APT, *empty_system, *install], env=_environment())
+    found = [
         Package(match["name"], unquote(match["version"]), match["arch"])
         for match in _URI.finditer(result.stdout)
     ]
+    if result.returncode != 0 or not found:
+        raise _UnresolvedError(", ".join(packages))
+    return found
 
 
 def _update() -> None:
@@ -168,6 +184,8 @@ def _update() -> None:
 
 
 def _download(packages: Sequence[Package], folder: Path) -> bool:
+    if not packages:
+        return True
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetching-") as temporary:
         names = [f"{p.name}:{p.arch}={p.version}" for p in packages if p.arch != "all"]
         names += [f"{p.name}={p.version}" for p in packages if p.arch == "all"]

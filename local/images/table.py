@@ -38,11 +38,12 @@ def _user(value: object) -> object:
 class Debian(_Part):
     """Packages of the machine's own distribution."""
 
-    packages: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    """Packages to take with all they depend on."""
     without: tuple[str, ...] = ()
     """Patterns of packages to leave out of what the packages depend on."""
-    alone: bool = False
-    """Take the packages as they are, without what they depend on."""
+    alone: tuple[str, ...] = ()
+    """Packages to take as they are, without what they depend on."""
 
 
 class Wheels(_Part):
