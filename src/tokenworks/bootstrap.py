@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +32,7 @@ def say(line: str) -> None:
 
 
 @contextlib.contextmanager
-def only_run(folder: Path) -> Iterator[None]:
+def only_run(folder: Path) -> Generator[None]:
     """Hold the lock of `folder`; say so when another run holds it, and wait."""
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -35,7 +35,14 @@ LAYERS = (
     ),
     Layer(
         "src/tokenworks/spec/*",
-        ("tokenworks.spec", "tokenworks.errors", "tokenworks.catalog", "pydantic", "yaml"),
+        (
+            "tokenworks.spec",
+            "tokenworks.errors",
+            "tokenworks.catalog",
+            "pydantic",
+            "yaml",
+            "pydantic_core",
+        ),
         "documents know nothing of Kubernetes, Pulumi or the machine",
     ),
     Layer(
