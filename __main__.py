@@ -1,0 +1,35 @@
+"""The Pulumi program: load the environment that the stack names, render it, apply it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "src"))
+
+import pulumi  # noqa: E402
+
+from components import Environment, EnvironmentArgs, cluster_of, served_names  # noqa: E402
+from local import cluster, toolchain  # noqa: E402
+from tokenworks.errors import TokenworksError  # noqa: E402
+from tokenworks.render import RenderTools, render  # noqa: E402
+from tokenworks.spec.load import load_stack  # noqa: E402
+
+
+def main() -> None:
+    """Register every resource of the environment."""
+    stack = load_stack(ROOT, pulumi.get_stack())
+    releases = render(stack, RenderTools(toolchain.ensure("helm")["helm"], toolchain.module_dir))
+    access = cluster_of(stack, cluster.kubeconfig_path(stack.name))
+    environment = Environment(stack.name, EnvironmentArgs(access, releases, served_names(stack)))
+    pulumi.export("gateway", environment.gateway)
+    pulumi.export("models", environment.models)
+    pulumi.export("namespaces", environment.namespaces)
+
+
+try:
+    main()
+except TokenworksError as error:
+    pulumi.log.error(str(error))
+    sys.exit(32)  # tells the language host that the user has seen the error

@@ -1,0 +1,64 @@
+"""The cluster that an environment runs on, as a provider that objects are applied through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pulumi
+from pulumi_kubernetes import Provider
+
+from tokenworks.spec.stack import Stack
+
+
+@dataclass(frozen=True)
+class ClusterArgs:
+    """How the cluster is reached."""
+
+    kubeconfig: str | None = None
+    """Path of the file; default: what $KUBECONFIG names. It may be absent in a preview."""
+    context: str | None = None
+    """Context of the file; default: its current one."""
+    identity: str = "local"
+    """Another identity is another cluster: everything is made anew there. A moved file, a renewed
+    certificate or another address is not."""
+
+
+def cluster_of(stack: Stack, made_here: Path) -> ClusterArgs:
+    """How the environment's cluster is reached.
+
+    Args:
+        stack: the environment's documents.
+        made_here: kubeconfig of the cluster that this machine makes for it, there or not.
+    """
+    spec = stack.environment.spec.cluster
+    if spec.provider == "local":
+        return ClusterArgs(str(made_here), None, f"local/{stack.name}")
+    return ClusterArgs(
+        spec.kubeconfig, spec.context, spec.context or f"{spec.provider}/{stack.name}"
+    )
+
+
+class Cluster(pulumi.ComponentResource):
+    """Access to one cluster. It makes no cluster: `./tokenworks local up` or its owner did."""
+
+    provider: Provider
+
+    def __init__(
+        self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("tokenworks:cluster:Cluster", name, None, opts)
+        self.provider = Provider(
+            f"{name}-provider",
+            kubeconfig=args.kubeconfig,
+            context=args.context,
+            cluster_identifier=args.identity,
+            enable_server_side_apply=True,
+            # Otherwise the provider deletes a ConfigMap or Secret to change it.
+            enable_config_map_mutable=True,
+            enable_secret_mutable=True,
+            # Charts we do not own carry Helm's test hooks; rendering left them out.
+            suppress_helm_hook_warnings=True,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.register_outputs({"identity": args.identity})

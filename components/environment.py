@@ -1,0 +1,104 @@
+"""An environment: its cluster, and every release in the order that their needs give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+
+from components.cluster import Cluster, ClusterArgs
+from components.crds import CustomResourceDefinitions, served_versions
+from components.gateway import Gateway
+from components.model import Model, ModelArgs
+from components.objects import logical_name, token
+from components.release import Release, ReleaseArgs
+from components.tenant import Tenant
+from tokenworks.errors import TokenworksError
+from tokenworks.render.release import Release as Rendered
+
+
+@dataclass(frozen=True)
+class EnvironmentArgs:
+    """What was rendered, and where it goes."""
+
+    cluster: ClusterArgs
+    releases: Sequence[Rendered]
+    """In an order in which each comes after what it needs."""
+    served_names: Mapping[str, str]
+    """Release of a model: the `model` field of requests."""
+
+
+class Environment(pulumi.ComponentResource):
+    """Everything that one environment runs."""
+
+    gateway: pulumi.Output[str | None]
+    """Address of the gateway."""
+    models: list[str]
+    """What the `model` field of requests may be."""
+    namespaces: list[str]
+    """The tenants' namespaces."""
+
+    def __init__(
+        self, name: str, args: EnvironmentArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("tokenworks:environment:Environment", name, None, opts)
+        _refuse_doubles(args.releases)
+        child = pulumi.ResourceOptions(parent=self)
+        cluster = Cluster(f"{name}-cluster", args.cluster, child)
+        applied = pulumi.ResourceOptions(parent=self, providers=[cluster.provider])
+        versions = served_versions(o for r in args.releases for o in r.objects)
+        built: dict[str, Release] = {}
+        for release in args.releases:
+            after = [built[need] for need in release.needs if need in built]
+            built[release.name] = _component(release, after, versions, args.served_names, applied)
+        gateways = [r for r in built.values() if isinstance(r, Gateway)]
+        self.gateway = gateways[0].address if gateways else pulumi.Output.from_input(None)
+        self.models = sorted(r.served_name for r in built.values() if isinstance(r, Model))
+        self.namespaces = sorted(
+            r.namespace for r in built.values() if isinstance(r, Tenant) and r.namespace
+        )
+        self.register_outputs(
+            {"gateway": self.gateway, "models": self.models, "namespaces": self.namespaces}
+        )
+
+
+def _component(
+    release: Rendered,
+    after: Sequence[Release],
+    versions: Mapping[tuple[str, str], Sequence[str]],
+    served_names: Mapping[str, str],
+    opts: pulumi.ResourceOptions,
+) -> Release:
+    args = ReleaseArgs(release.objects, after, release.ready_seconds, versions)
+    if served_name := served_names.get(release.name):
+        whole = ModelArgs(args.objects, args.after, args.ready_seconds, args.versions, served_name)
+        return Model(release.name, whole, opts)
+    return _kind_of(release)(release.name, args, opts)
+
+
+def _kind_of(release: Rendered) -> type[Release]:
+    if release.layer == "crds":
+        return CustomResourceDefinitions
+    if release.name == "gateway":
+        return Gateway
+    return Tenant if release.name.startswith("tenant-") else Release
+
+
+def _refuse_doubles(releases: Sequence[Rendered]) -> None:
+    """Two releases that bring one object would fight over it for ever.
+
+    Raises:
+        TokenworksError: naming the objects and the releases.
+    """
+    owners: dict[str, list[str]] = {}
+    for release in releases:
+        for manifest in release.objects:
+            key = f"{logical_name(manifest)} ({token(manifest)})"
+            owners.setdefault(key, []).append(release.name)
+    doubles = [f"{key} in {', '.join(names)}" for key, names in owners.items() if len(names) > 1]
+    if doubles:
+        raise TokenworksError(
+            f"{len(doubles)} object(s) are in more than one place: {'; '.join(doubles)}. "
+            "Give each to one release."
+        )
