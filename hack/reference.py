@@ -1,4 +1,4 @@
-"""Write docs/reference/: a page of commands and a page per document, from the code itself.
+"""Write docs/reference/ from the code itself: commands, policies, and a page per document.
 
     .venv/bin/python hack/reference.py      (make generate-docs)
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator
-from enum import EnumType
+from enum import Enum
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,6 +18,7 @@ import typer
 from typer import core
 from typer import main as typer_main
 
+import policies
 from tokenworks.cli.main import build
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -75,8 +76,8 @@ def _row(parameter: Any) -> str:
 def _choices(option: Any) -> list[str]:
     """Values of an option that takes one of a few."""
     annotation = option.type_descriptor.annotation
-    kinds = [kind for kind in (annotation, *get_args(annotation)) if isinstance(kind, EnumType)]
-    return [str(value.value) for kind in kinds for value in kind.__members__.values()]
+    kinds = [k for k in (annotation, *get_args(annotation)) if isinstance(k, type)]
+    return [str(member.value) for kind in kinds if issubclass(kind, Enum) for member in kind]
 
 
 def document_page(file: Path) -> str:
@@ -154,10 +155,19 @@ def _cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
 
 
+def policies_page() -> str:
+    """Every rule: what it wants, why, and what to do."""
+    lines = [HEADER, "# Policies\n\n`./tokenworks explain RULE` adds an example of each.\n"]
+    for rule in policies.RULES:
+        lines.append(f"\n## {rule.id}\n\n{rule.title} ({rule.severity}).\n\n")
+        lines.append(f"{rule.reason}\n\n{rule.remedy}\n")
+    return "".join(lines)
+
+
 def main() -> None:
     """Write every page."""
     OUT.mkdir(parents=True, exist_ok=True)
-    pages = {"commands.md": commands_page()}
+    pages = {"commands.md": commands_page(), "policies.md": policies_page()}
     for file in sorted((ROOT / "schemas").glob("*.schema.json")):
         pages[f"{file.name.removesuffix('.schema.json')}.md"] = document_page(file)
     for old in OUT.glob("*.md"):

@@ -112,7 +112,7 @@ LAYERS = (
         ("bench", "tokenworks", "local", "httpx", "rich", "yaml"),
         "measures from outside",
     ),
-    Layer("hack/*", ("tokenworks", "typer", "click", "yaml"), "writes what is generated"),
+    Layer("hack/*", ("tokenworks", "policies", "typer"), "writes what is generated"),
 )
 
 
