@@ -1,0 +1,13 @@
+{{/*
+Quota of one node pool, in the order of the covered resources. What is not given is 0.
+Without `borrow` the tenant keeps to its own.
+*/}}
+{{- define "queues.quota" -}}
+{{- range .resources }}
+- name: {{ . }}
+  nominalQuota: {{ index $.quota.nominal . | default "0" | quote }}
+  {{- if not $.quota.borrow }}
+  borrowingLimit: "0"
+  {{- end }}
+{{- end }}
+{{- end -}}

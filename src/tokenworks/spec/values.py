@@ -1,0 +1,403 @@
+"""Values of our charts, typed: what `values.schema.json` of each chart is generated from.
+
+Every field is required unless null is among its values, so that a misspelt, missing or
+nulled value is an error instead of an empty place in an object. The files in `charts/`
+are written by `python -m tokenworks.spec.values`; `--check` only compares.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tokenworks.spec.common import (
+    Bytes,
+    Document,
+    Form,
+    Image,
+    Labels,
+    Name,
+    Quantity,
+    Timeout,
+    Toleration,
+)
+from tokenworks.spec.environment import Hostname, Taint
+from tokenworks.spec.model import FlagValue
+
+Count = Annotated[int, Field(ge=0, le=1000)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Seconds = Annotated[int, Field(ge=1, le=604_800)]
+HttpPath = Annotated[str, Form(r"/[!-~]*", "a path that begins with /")]
+Folder = Annotated[str, Form(r"(/[A-Za-z0-9._-]+)+", "an absolute path without blanks")]
+HeaderName = Annotated[str, Form(r"[A-Za-z0-9-]{1,64}", "letters, digits and dashes")]
+Cidr = Annotated[str, Form(r"[0-9a-fA-F.:]+/[0-9]{1,3}", "an address range such as 10.0.0.0/8")]
+DnsName = Annotated[
+    str, Form(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", "a DNS name")
+]
+FlagName = Annotated[
+    str, Form(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", "a flag in lower case without leading dashes")
+]
+EnvName = Annotated[str, Form(r"[A-Z_][A-Z0-9_]*", "upper-case letters, digits and _")]
+ServedName = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9._/-]*", "a served name", max_length=63)]
+ResourceName = Annotated[
+    str, Form(r"([a-z0-9.-]+/)?[a-z][a-z0-9.-]*", "a Kubernetes resource name")
+]
+
+
+class Scorers(Document):
+    """Weights of the endpoint picker's scorers; 0 leaves a scorer out."""
+
+    queue: Annotated[int, Field(ge=0, le=100)] = Field(description="Prefers short queues.")
+    kv_cache: Annotated[int, Field(ge=0, le=100)] = Field(description="Prefers free KV cache.")
+    prefix: Annotated[int, Field(ge=0, le=100)] = Field(
+        description="Prefers pods that have answered a prompt that begins alike."
+    )
+
+
+class EngineMetrics(Document):
+    """Names of the gauges the endpoint picker scrapes."""
+
+    queued: str = Field(description="Requests that wait.")
+    running: str = Field(description="Requests that run.")
+    kv_usage: str = Field(description="Part of the KV cache in use, 0 to 1.")
+    lora: str = Field(description="Adapters that are loaded; empty: there is no such gauge.")
+    cache_info: str = Field(description="Block size and number of KV blocks, as labels.")
+
+
+class SecretKey(Document):
+    """One key of a Secret in the release's namespace."""
+
+    secret: Name = Field(description="Name of the Secret.")
+    key: Annotated[str, Form(r"[A-Za-z0-9._-]+", "a key of a Secret")] = Field(
+        description="Key in it."
+    )
+
+
+class EngineValues(Document):
+    """The program in the pod."""
+
+    image: Image = Field(description="Image of the engine.")
+    command: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        description="Program and subcommand, in exec form: no shell between it and SIGTERM."
+    )
+    arguments: tuple[str, ...] = Field(description="What follows the command before the flags.")
+    flags: dict[FlagName, FlagValue] = Field(
+        description="Flag without dashes: value. Lists become one argument an item, objects "
+        "JSON, true `--flag`, false `--no-flag`."
+    )
+    env: dict[EnvName, str] = Field(description="Environment; never secrets.")
+    secret_env: dict[EnvName, SecretKey] = Field(description="Environment from Secrets.")
+    port: Port = Field(description="Port of the OpenAI endpoints and of the metrics.")
+    user: Annotated[int, Field(ge=1)] = Field(description="Uid and gid; never root.")
+    metrics_path: HttpPath = Field(description="Where the gauges are.")
+    metrics: EngineMetrics = Field(description="What the gauges are called.")
+
+
+class StartupProbe(Document):
+    """Until it succeeds once, the other probes wait. Its limit is `timing.startSeconds`."""
+
+    path: HttpPath = Field(description="HTTP path.")
+    period_seconds: Annotated[int, Field(ge=1, le=60)] = Field(description="Between two tries.")
+    timeout_seconds: Annotated[int, Field(ge=5, le=60)] = Field(description="Of one try.")
+
+
+class ReadinessProbe(StartupProbe):
+    """Decides whether the pod gets requests."""
+
+    period_seconds: Annotated[int, Field(ge=1, le=10)] = Field(description="Between two tries.")
+    failure_threshold: Annotated[int, Field(ge=1, le=5)] = Field(
+        description="Failures in a row before the pod gets no more requests."
+    )
+
+
+class LivenessProbe(StartupProbe):
+    """Decides whether the container is restarted: at least 60 s, later than readiness."""
+
+    period_seconds: Annotated[int, Field(ge=15, le=60)] = Field(description="Between two tries.")
+    failure_threshold: Annotated[int, Field(ge=4, le=20)] = Field(
+        description="Failures in a row before a restart."
+    )
+
+
+class Probes(Document):
+    """How the pod is asked whether it lives."""
+
+    startup: StartupProbe = Field(description="Loading.")
+    readiness: ReadinessProbe = Field(description="Ready for requests.")
+    liveness: LivenessProbe = Field(description="Alive.")
+
+
+class Timing(Document):
+    """One budget. Probes, rollout deadline and grace period are sums of these."""
+
+    start_seconds: Seconds = Field(
+        description="From container start to healthy: weights / bandwidth + load."
+    )
+    image_pull_seconds: Seconds = Field(description="For pulling the image on a new node.")
+    pre_stop_seconds: Annotated[int, Field(ge=1, le=120)] = Field(
+        description="Between leaving the picker's list and SIGTERM."
+    )
+    drain_seconds: Annotated[int, Field(ge=0, le=86_400)] = Field(
+        description="Longest answer to wait for after SIGTERM."
+    )
+    buffer_seconds: Annotated[int, Field(ge=5, le=600)] = Field(
+        description="Added to the rollout deadline and to the grace period."
+    )
+
+
+class ModelResources(Document):
+    """What one pod asks for; limits equal requests, CPU excepted, which has none."""
+
+    gpus: Annotated[int, Field(ge=0, le=16)] = Field(description="GPUs; 0 for CPU simulators.")
+    gpu_resource: ResourceName = Field(description="Resource name of the GPUs.")
+    cpu: Quantity = Field(description="CPU cores.")
+    memory: Bytes = Field(description="Memory, /dev/shm included.")
+    ephemeral_storage: Bytes = Field(description="Disk, all volumes below included.")
+    shared_memory: Bytes | None = Field(
+        default=None, description="Size of a memory-backed /dev/shm; null: the runtime's 64 MiB."
+    )
+
+
+class WeightsValues(Document):
+    """Where weights live."""
+
+    kind: Literal["none", "ephemeral", "pvc"] = Field(
+        description="none: no volume; ephemeral: the node's disk; pvc: a filled claim, read-only."
+    )
+    size: Bytes | None = Field(default=None, description="ephemeral: size limit.")
+    claim: Name | None = Field(default=None, description="pvc: the claim.")
+    path: Folder = Field(description="Where it is mounted.")
+
+
+class ScratchValues(Document):
+    """What else the engine writes to: the root file system is read-only."""
+
+    tmp: Bytes = Field(description="Size limit of /tmp.")
+    cache: Bytes = Field(description="Size limit of /cache, where all caches are.")
+
+
+class Scheduling(Document):
+    """Which nodes."""
+
+    node_selector: Labels = Field(description="Labels of the node pool.")
+    tolerations: tuple[Toleration, ...] = Field(description="Taints of the node pool.")
+
+
+class QueueValues(Document):
+    """Kueue."""
+
+    name: Name = Field(description="LocalQueue in the release's namespace.")
+    priority_class: Name = Field(description="WorkloadPriorityClass.")
+
+
+class ParentGateway(Document):
+    """The Gateway that requests come through."""
+
+    name: Name = Field(description="Name of the Gateway.")
+    namespace: Name = Field(description="Its namespace.")
+    listener: Name = Field(description="Its listener.")
+
+
+class RouteValues(Document):
+    """From gateway to pool."""
+
+    gateway: ParentGateway = Field(description="The Gateway that requests come through.")
+    header: HeaderName = Field(description="Header the body-based router sets.")
+    model: ServedName = Field(description="The `model` field of requests this release answers.")
+    timeout: Timeout = Field(description="Longest answer; for the request and for each try.")
+
+
+class SmallResources(Document):
+    """What a helper pod asks for. The memory limit equals the request; CPU has none."""
+
+    cpu: Quantity = Field(description="CPU cores.")
+    memory: Bytes = Field(description="Memory.")
+
+
+class PickerValues(Document):
+    """The endpoint picker: which pod answers which request."""
+
+    image: Image = Field(description="Image of the picker.")
+    verbosity: Annotated[int, Field(ge=1, le=5)] = Field(
+        description="4: every score of every request; 3: the chosen pod; 2: no decisions."
+    )
+    scorers: Scorers = Field(description="Weights of its scorers.")
+    failure_mode: Literal["FailClose", "FailOpen"] = Field(
+        description="Without a picker: refuse requests, or spread them blindly."
+    )
+    resources: SmallResources = Field(description="What the picker asks for.")
+
+
+class ApiServer(Document):
+    """Where the Kubernetes API answers, as NetworkPolicies see it."""
+
+    cidr: Cidr = Field(description="Addresses of the API servers.")
+    ports: Annotated[tuple[Port, ...], Field(min_length=1)] = Field(
+        description="Ports before and after the Service's translation."
+    )
+
+
+class Network(Document):
+    """Who may talk to whom; all else is denied."""
+
+    dns_namespace: Name = Field(description="Namespace of the cluster's DNS.")
+    monitoring_namespace: Name = Field(description="Namespace that scrapes metrics.")
+    cluster_domain: DnsName = Field(description="DNS suffix of Services.")
+
+
+class ModelNetwork(Network):
+    """Who may talk to a model's pods."""
+
+    api_server: ApiServer = Field(description="The picker watches pods there.")
+    download: bool = Field(description="Whether the engine fetches weights over HTTPS.")
+
+
+class ModelValues(Document):
+    """Values of the chart `model`: one model, one pool of pods, its picker and its route."""
+
+    labels: Labels = Field(description="Put on every object.")
+    pod_labels: Labels = Field(description="Put on every pod, for billing.")
+    replicas: Count = Field(description="Pods that serve at once.")
+    engine: EngineValues = Field(description="The program in the pod.")
+    probes: Probes = Field(description="How the pod is asked whether it lives.")
+    timing: Timing = Field(description="How long starting and stopping may take.")
+    resources: ModelResources = Field(description="What one pod asks for.")
+    weights: WeightsValues = Field(description="Where weights live.")
+    scratch: ScratchValues = Field(description="What else the engine writes to.")
+    scheduling: Scheduling = Field(description="Which nodes.")
+    queue: QueueValues | None = Field(default=None, description="Kueue; null: not queued.")
+    route: RouteValues = Field(description="From gateway to pool.")
+    picker: PickerValues = Field(description="Which pod answers which request.")
+    network: ModelNetwork = Field(description="Who may talk to whom.")
+
+
+class Listener(Document):
+    """What the gateway listens on."""
+
+    name: Name = Field(description="Name that routes refer to.")
+    port: Port = Field(description="Port.")
+    hostname: Hostname | None = Field(default=None, description="Host name; null: every name.")
+
+
+class Limits(Document):
+    """What one gateway pod takes."""
+
+    idle_timeout: Timeout = Field(description="A stream may be silent this long.")
+    max_request_bytes: Annotated[int, Field(ge=1024, le=4_294_967_295)] = Field(
+        description="Larger request bodies get a 413."
+    )
+    max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        description="Connections at once; more are closed at once."
+    )
+    max_streams: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        description="Requests at once in one HTTP/2 connection."
+    )
+
+
+class RouterValues(Document):
+    """The body-based router: copies the body's `model` field into a header."""
+
+    image: Image = Field(description="Image of the router.")
+    replicas: Annotated[int, Field(ge=1, le=100)] = Field(description="Pods.")
+    header: HeaderName = Field(description="The header.")
+    timeout: Timeout = Field(description="Longest time for one request's body.")
+    verbosity: Annotated[int, Field(ge=1, le=5)] = Field(description="Level of its log.")
+    resources: SmallResources = Field(description="What the router asks for.")
+
+
+class GatewayNetwork(Network):
+    """Who may talk to the gateway's namespace."""
+
+    controller_namespace: Name = Field(description="Namespace of istiod.")
+
+
+class GatewayValues(Document):
+    """Values of the chart `gateway`: the one entry for requests."""
+
+    labels: Labels = Field(description="Put on every object.")
+    name: Name = Field(description="Name of the Gateway.")
+    class_name: Name = Field(description="GatewayClass.")
+    service_type: Literal["ClusterIP", "LoadBalancer"] = Field(
+        description="ClusterIP where nothing hands out load balancers."
+    )
+    listener: Listener = Field(description="What the gateway listens on.")
+    models: dict[ServedName, Name] = Field(
+        description="Served name: its tenant. Answer of GET /v1/models."
+    )
+    limits: Limits = Field(description="What one gateway pod takes.")
+    router: RouterValues = Field(description="Copies the body's `model` field into a header.")
+    network: GatewayNetwork = Field(description="Who may talk to whom.")
+
+
+class PoolRdma(Document):
+    """RDMA devices of a node pool."""
+
+    resource: ResourceName = Field(description="Extended resource.")
+    per_node: Annotated[int, Field(ge=1, le=64)] = Field(description="Devices of one node.")
+
+
+class FlavorValues(Document):
+    """A node pool, as Kueue sees it."""
+
+    node_labels: Labels = Field(description="Labels that select the pool's nodes.")
+    taints: Annotated[tuple[Taint, ...], Field(max_length=8)] = Field(
+        description="Taints that admitted pods tolerate."
+    )
+
+
+class PoolQuota(Document):
+    """What a tenant may hold of one pool. Quantities, because Kueue counts in them."""
+
+    nominal: dict[ResourceName, Quantity | Literal["0"]] = Field(
+        description="Resource: what is the tenant's own."
+    )
+    borrow: bool = Field(description="May use what other tenants leave idle.")
+
+
+class QueueOfTenant(Document):
+    """One tenant's share."""
+
+    pools: Annotated[dict[Name, PoolQuota], Field(min_length=1)] = Field(
+        description="Node pool: quota."
+    )
+
+
+class QueuesValues(Document):
+    """Values of the chart `queues`: who may hold which GPUs."""
+
+    labels: Labels = Field(description="Put on every object.")
+    cohort: Name = Field(description="Tenants of one cohort may lend each other.")
+    resources: Annotated[tuple[ResourceName, ...], Field(min_length=1)] = Field(
+        description="Resources that are counted; a pod that asks for another is never admitted."
+    )
+    flavors: dict[Name, FlavorValues] = Field(description="Node pool: how its nodes are found.")
+    tenants: dict[Name, QueueOfTenant] = Field(description="Tenant: quotas.")
+    priorities: dict[Name, Annotated[int, Field(ge=0, le=1_000_000_000)]] = Field(
+        description="WorkloadPriorityClass: value. Higher ones go first and may preempt."
+    )
+
+
+class TenantValues(Document):
+    """Values of the chart `tenant`: what a tenant's namespace holds before any model."""
+
+    labels: Labels = Field(description="Put on every object.")
+    queue: Name | None = Field(
+        default=None, description="LocalQueue and the ClusterQueue it feeds; null: none."
+    )
+
+
+CHARTS: dict[str, type[Document]] = {
+    "model": ModelValues,
+    "gateway": GatewayValues,
+    "queues": QueuesValues,
+    "tenant": TenantValues,
+}
+"""Chart: type of its values."""
+
+
+if __name__ == "__main__":
+    from tokenworks.render.chart_files import main
+
+    sys.exit(main(sys.argv[1:]))
