@@ -1,0 +1,51 @@
+"""Locks hold what pyproject.toml asks for, hashed, and agree with each other.
+
+Whether they are what the resolver would write is `make verify-lock`, which needs an index.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+
+from tests.repo.tree import files, text_of
+
+LOCKS = {f.removeprefix("locks/").removesuffix(".txt"): f for f in files() if f[:6] == "locks/"}
+PROJECT = tomllib.loads(text_of("pyproject.toml"))
+
+
+def pinned(lock: str) -> dict[str, str]:
+    """Name to version (with its marker) of a lock."""
+    return dict(re.findall(r"^([a-z0-9-]+)==(.*?) \\\\$", text_of(LOCKS[lock]), re.MULTILINE))
+
+
+def names(requirements: list[str]) -> set[str]:
+    found = [re.match(r"[A-Za-z0-9._-]+", requirement) for requirement in requirements]
+    return {re.sub(r"[-_.]+", "-", match[0]).lower() for match in found if match}
+
+
+def test_there_is_a_lock_for_each_group() -> None:
+    assert set(LOCKS) == {"base", *PROJECT["dependency-groups"]}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_package_is_pinned_with_hashes(lock: str) -> None:
+    entries = re.split(r"^(?=[\w.-]+==)", text_of(LOCKS[lock]), flags=re.MULTILINE)
+    packages = [entry for entry in entries if entry.strip()]
+    assert packages
+    assert [p.split()[0] for p in packages if "--hash=sha256:" not in p] == []
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_holds_what_its_group_asks_for(lock: str) -> None:
+    groups = PROJECT["dependency-groups"]
+    base = PROJECT["project"]["dependencies"] if lock != "simulator" else []
+    assert names(base) | names(groups.get(lock, [])) <= set(pinned(lock))
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_groups_can_be_added_to_one_environment(lock: str) -> None:
+    everything = pinned("dev")
+    assert {n: v for n, v in pinned(lock).items() if everything.get(n) != v} == {}
