@@ -1,24 +1,41 @@
 {{/*
+All flags: the given ones, and those that other values fill.
+*/}}
+{{- define "model.flags" -}}
+{{- $names := .Values.engine.filledFlags -}}
+{{- $filled := dict $names.servedName .Values.route.model $names.port .Values.engine.port -}}
+{{- with $names.drain }}{{ $_ := set $filled . $.Values.timing.drainSeconds }}{{ end -}}
+{{- mergeOverwrite (deepCopy .Values.engine.flags) $filled | toJson -}}
+{{- end -}}
+
+{{/*
 Arguments after the command, one list item each. JSON is YAML, and keeps integers whole:
 a number printed otherwise becomes 1e+06 when it comes from a values file.
 */}}
 {{- define "model.arguments" -}}
-{{- range .arguments }}
+{{- range .Values.engine.arguments }}
 - {{ toJson . }}
 {{- end }}
-{{- range $name, $value := .flags }}
-{{- if kindIs "bool" $value }}
-- {{ printf "--%s%s" (ternary "" "no-" $value) $name | toJson }}
-{{- else if kindIs "string" $value }}
-- {{ printf "--%s=%s" $name $value | toJson }}
-{{- else if kindIs "slice" $value }}
-- {{ printf "--%s" $name | toJson }}
-{{- range $value }}
+{{- range $name, $value := include "model.flags" . | fromJson }}
+{{- include "model.flag" (dict "name" $name "value" $value) }}
+{{- end }}
+{{- end -}}
+
+{{/*
+One flag: `--x`, `--no-x`, `--x=text`, `--x` and an argument an item, or `--x=json`.
+*/}}
+{{- define "model.flag" -}}
+{{- if kindIs "bool" .value }}
+- {{ printf "--%s%s" (ternary "" "no-" .value) .name | toJson }}
+{{- else if kindIs "string" .value }}
+- {{ printf "--%s=%s" .name .value | toJson }}
+{{- else if kindIs "slice" .value }}
+- {{ printf "--%s" .name | toJson }}
+{{- range .value }}
 - {{ toJson . }}
 {{- end }}
 {{- else }}
-- {{ printf "--%s=%s" $name (toRawJson $value) | toJson }}
-{{- end }}
+- {{ printf "--%s=%s" .name (toRawJson .value) | toJson }}
 {{- end }}
 {{- end -}}
 

@@ -24,6 +24,7 @@ from tokenworks.spec.tenant import Quota, Tenant
 from tokenworks.spec.values import (
     ApiServer,
     EngineValues,
+    FilledFlags,
     FlavorValues,
     GatewayNetwork,
     GatewayValues,
@@ -198,18 +199,22 @@ def _derived_flags(model: ModelRelease, engine: Engine) -> dict[str, FlagValue]:
     streams = _source(model).scheme in _STREAMED
     revision = None if spec.model.revision == "unresolved" else spec.model.revision
     candidates: list[tuple[str | None, FlagValue | None]] = [
-        (names.served_name, model.served_name),
         (names.max_context, spec.model.max_context),
-        (names.port, engine.port),
         (names.prefix_cache, spec.caches.prefix),
         (names.tensor_parallel, spec.topology.tensor_parallel),
         (names.revision, revision),
         (names.load_format, engine.stream_format if streams else None),
     ]
-    flags = {name: value for name, value in candidates if name and value is not None}
-    if engine.drains(spec.engine.version):
-        flags[engine.drain.flag] = math.ceil(duration_seconds(spec.startup.drain))
-    return flags
+    return {name: value for name, value in candidates if name and value is not None}
+
+
+def _filled_flags(model: ModelRelease, engine: Engine) -> FilledFlags:
+    drains = engine.drains(model.spec.engine.version)
+    return FilledFlags(
+        served_name=engine.flags.served_name,
+        port=engine.flags.port,
+        drain=engine.drain.flag if drains else None,
+    )
 
 
 def _derived_env(model: ModelRelease, engine: Engine, weights: WeightsValues) -> dict[str, str]:
@@ -248,6 +253,7 @@ def _engine_values(
         command=engine.command,
         arguments=_arguments(model, engine),
         flags={**given.flags, **flags},
+        filled_flags=_filled_flags(model, engine),
         env={**given.env, **env},
         secret_env={engine.hub_token: SecretKey(secret=secret, key="token")}
         if secret and engine.hub_token

@@ -75,6 +75,17 @@ class SecretKey(Document):
     )
 
 
+class FilledFlags(Document):
+    """Flags of the engine that the chart fills from other values, so that they agree."""
+
+    served_name: FlagName = Field(description="Gets `route.model`.")
+    port: FlagName = Field(description="Gets `engine.port`.")
+    drain: FlagName | None = Field(
+        default=None,
+        description="Gets `timing.drainSeconds`; null: the engine cannot wait at SIGTERM.",
+    )
+
+
 class EngineValues(Document):
     """The program in the pod."""
 
@@ -87,6 +98,7 @@ class EngineValues(Document):
         description="Flag without dashes: value. Lists become one argument an item, objects "
         "JSON, true `--flag`, false `--no-flag`."
     )
+    filled_flags: FilledFlags = Field(description="Flags that are filled from other values.")
     env: dict[EnvName, str] = Field(description="Environment; never secrets.")
     secret_env: dict[EnvName, SecretKey] = Field(description="Environment from Secrets.")
     port: Port = Field(description="Port of the OpenAI endpoints and of the metrics.")

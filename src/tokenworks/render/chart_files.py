@@ -1,0 +1,242 @@
+"""What is generated in `charts/`: schema, default values and README of each chart.
+
+`python -m tokenworks.spec.values` writes them, `--check` names those that are stale.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from tokenworks.render.values import (
+    gateway_values,
+    model_values,
+    queues_values,
+    tenant_values,
+)
+from tokenworks.spec.common import Document, Metadata
+from tokenworks.spec.environment import Cluster, Component, Environment, EnvironmentSpec, Kueue
+from tokenworks.spec.environment import Platform as PlatformSpec
+from tokenworks.spec.model import (
+    Caches,
+    Engine,
+    ModelRelease,
+    ModelReleaseSpec,
+    Resources,
+    Startup,
+    Weights,
+    WeightsCache,
+)
+from tokenworks.spec.stack import Stack
+from tokenworks.spec.tenant import Tenant, TenantSpec
+from tokenworks.spec.values import CHARTS
+
+Schema = dict[str, Any]
+ROOT = Path(__file__).parents[3] / "charts"
+HEADER = "# Written by `python -m tokenworks.spec.values`; do not edit.\n"
+VALUES_MARK = "<!-- values -->"
+
+
+# Defaults: what a chart installs without any values of the user
+
+
+def _default_stack() -> Stack:
+    """A cluster with nothing but the gateway, and one simulated model without a GPU."""
+    environment = Environment(
+        metadata=Metadata(name="default"),
+        spec=EnvironmentSpec(
+            cluster=Cluster(provider="existing", context="default"),
+            platform=PlatformSpec(
+                kueue=Kueue(enabled=False), leader_worker_set=Component(enabled=False)
+            ),
+        ),
+    )
+    model = ModelRelease(
+        metadata=Metadata(name="simulator"),
+        spec=ModelReleaseSpec(
+            tenant="default",
+            model=Weights(uri="dummy://simulator", size="1Mi", max_context=8192),
+            engine=Engine(name="simulator", version="0.1.0"),
+            resources=Resources(gpus=0, cpu="100m", memory="256Mi", ephemeral_storage="256Mi"),
+            caches=Caches(weights=WeightsCache(kind="none")),
+            startup=Startup(load="60s", drain="30s"),
+        ),
+    )
+    tenant = Tenant(metadata=Metadata(name="default"), spec=TenantSpec())
+    return Stack(environment=environment, models=(model,), tenants=(tenant,))
+
+
+def default_values() -> dict[str, Document]:
+    """Values of each chart's values.yaml: made by the functions that render environments."""
+    stack = _default_stack()
+    model = model_values(stack, stack.models[0])
+    tenant = tenant_values(stack, stack.tenants[0])
+    return {
+        "model": model.model_copy(update={"labels": {}}),
+        "gateway": gateway_values(stack).model_copy(update={"models": {}}),
+        "queues": queues_values(stack),
+        "tenant": tenant.model_copy(update={"labels": {}}),
+    }
+
+
+# Schema
+
+
+def _without_titles(node: object) -> object:
+    """Titles repeat the field's name; everything else stays."""
+    if isinstance(node, list):
+        return [_without_titles(item) for item in cast("list[object]", node)]
+    if not isinstance(node, dict):
+        return node
+    items = cast("dict[str, object]", node).items()
+    return {k: _without_titles(v) for k, v in items if not (k == "title" and isinstance(v, str))}
+
+
+def schema(values: type[Document]) -> Schema:
+    """JSON Schema of a chart's values, closed at every level."""
+    made = cast("Schema", _without_titles(values.model_json_schema(by_alias=True)))
+    # Helm hands these to every chart, wanted or not.
+    made["properties"]["global"] = {"type": "object", "description": "Set by Helm; not used."}
+    made["properties"]["tokenworks-lib"] = {
+        "type": "object",
+        "description": "Set by Helm for the library chart; not used.",
+        "properties": {"global": {"type": "object"}},
+        "additionalProperties": False,
+    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
+
+
+def resolve(node: Schema, root: Schema) -> Schema:
+    """The node itself, a reference followed, null left out of a choice."""
+    if "$ref" in node:
+        name = str(node["$ref"]).rpartition("/")[2]
+        followed = {**root["$defs"][name], **{k: v for k, v in node.items() if k != "$ref"}}
+        return resolve(cast("Schema", followed), root)
+    choices = [c for c in node.get("anyOf", []) if c.get("type") != "null"]
+    if len(choices) == 1:
+        rest = {k: v for k, v in node.items() if k != "anyOf"}
+        return resolve({**choices[0], **rest}, root)
+    return node
+
+
+# values.yaml
+
+
+def _comment(text: str, indent: str) -> str:
+    lines = textwrap.wrap(text, 96 - len(indent))
+    return "".join(f"{indent}# {line}\n" for line in lines)
+
+
+def _block(key: str, value: object, indent: str) -> str:
+    flow = isinstance(value, dict | list) and not value
+    text = yaml.safe_dump({key: value}, sort_keys=False, default_flow_style=flow, width=10**6)
+    lines = text.strip()
+    if flow:
+        lines = lines.removeprefix("{").removesuffix("}")
+    return textwrap.indent(lines, indent) + "\n"
+
+
+def values_text(document: Document, indent: str = "") -> str:
+    """The values with each field's meaning above it."""
+    text = ""
+    data = document.model_dump(by_alias=True, mode="json")
+    for name, field in type(document).model_fields.items():
+        value, key = getattr(document, name), field.alias or name
+        text += _comment(field.description or "", indent)
+        if isinstance(value, Document):
+            text += f"{indent}{key}:\n{values_text(value, indent + '  ')}"
+        else:
+            text += _block(key, data[key], indent)
+    return text
+
+
+# README
+
+
+def _type_words(node: Schema) -> str:
+    if "enum" in node:
+        return " or ".join(f"`{value}`" for value in node["enum"])
+    if "const" in node:
+        return f"`{node['const']}`"
+    if "anyOf" in node:
+        return " or ".join(dict.fromkeys(_type_words(choice) for choice in node["anyOf"]))
+    words = {"object": "map", "array": "list"}
+    name = str(node.get("type", "any"))
+    text = words.get(name, name)
+    if "minimum" in node:
+        text += (
+            f" {node['minimum']}–{node['maximum']}"
+            if "maximum" in node
+            else f" ≥ {node['minimum']}"
+        )
+    return text
+
+
+def rows(node: Schema, root: Schema, value: object, path: str = "") -> Iterator[tuple[str, ...]]:
+    """One row a leaf: key, type, default, meaning."""
+    for key, raw in node["properties"].items():
+        if not path and key in ("global", "tokenworks-lib"):
+            continue
+        child, where = resolve(raw, root), f"{path}{key}"
+        inner = cast("dict[str, object]", value).get(key) if isinstance(value, dict) else None
+        if "properties" in child:
+            yield from rows(child, root, inner, f"{where}.")
+        else:
+            yield where, _type_words(child), json.dumps(inner), str(child.get("description", ""))
+
+
+def table(values: type[Document], defaults: Document) -> str:
+    """The table of values of a chart's README."""
+    root = schema(values)
+    data = defaults.model_dump(by_alias=True, mode="json")
+    lines = ["| value | type | default | meaning |", "| --- | --- | --- | --- |"]
+    for key, kind, default, meaning in rows(root, root, data):
+        shown = default.replace("|", "\\|")
+        lines.append(f"| `{key}` | {kind} | `{shown}` | {meaning} |")
+    return "\n".join(lines)
+
+
+def readme(prose: str, values: type[Document], defaults: Document) -> str:
+    """README of a chart: its prose (README.in.md) with the table in place of the mark."""
+    return prose.replace(VALUES_MARK, table(values, defaults))
+
+
+# Files
+
+
+def chart_files(root: Path = ROOT) -> dict[Path, str]:
+    """Every generated file of `charts/`: path and text."""
+    files: dict[Path, str] = {}
+    for chart, values in CHARTS.items():
+        defaults, folder = default_values()[chart], root / chart
+        files[folder / "values.schema.json"] = json.dumps(schema(values), indent=2) + "\n"
+        files[folder / "values.yaml"] = HEADER + "---\n" + values_text(defaults)
+        prose = (folder / "README.in.md").read_text()
+        files[folder / "README.md"] = readme(prose, values, defaults)
+    return files
+
+
+def stale(root: Path = ROOT) -> list[Path]:
+    """Generated files that differ from what would be written."""
+    return [p for p, text in chart_files(root).items() if not p.is_file() or p.read_text() != text]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the files, or with `--check` name the stale ones and return 1."""
+    if list(arguments) not in ([], ["--check"]):
+        sys.stderr.write("usage: python -m tokenworks.spec.values [--check]\n")
+        return 2
+    old = stale()
+    if not arguments:
+        for path in old:
+            path.write_text(chart_files()[path])
+        return 0
+    for path in old:
+        sys.stderr.write(f"{path}: stale; run `python -m tokenworks.spec.values`\n")
+    return 1 if old else 0
