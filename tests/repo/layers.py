@@ -83,13 +83,22 @@ LAYERS = (
             "pulumi",
             "pulumi_kubernetes",
             "tokenworks.spec",
+            "tokenworks.errors",
             "tokenworks.render.release",
         ),
         "a component gets typed arguments; it reads no files and looks nothing up",
     ),
     Layer(
         "__main__.py",
-        ("components", "pulumi", "tokenworks.spec", "tokenworks.render", "tokenworks.errors"),
+        (
+            "components",
+            "pulumi",
+            "tokenworks.spec",
+            "tokenworks.render",
+            "tokenworks.errors",
+            "local.cluster",
+            "local.toolchain",
+        ),
         "a table of contents",
     ),
     Layer(

@@ -17,8 +17,8 @@ PROJECT = tomllib.loads(text_of("pyproject.toml"))
 
 
 def pinned(lock: str) -> dict[str, str]:
-    """Name to version (with its marker) of a lock."""
-    return dict(re.findall(r"^([a-z0-9-]+)==(.*?) \\$", text_of(LOCKS[lock]), re.MULTILINE))
+    """Name to version of each package of a lock."""
+    return dict(re.findall(r"^([a-z0-9-]+)==(\S+) .*\\$", text_of(LOCKS[lock]), re.MULTILINE))
 
 
 def names(requirements: list[str]) -> set[str]:
