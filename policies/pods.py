@@ -102,8 +102,6 @@ class Pod:
     labels_known: bool
     """False where a controller labels the pods and the object does not say how."""
     role: Role
-    shares_role: bool
-    """A LeaderWorkerSet without a leader template makes its leaders from the worker template."""
 
     @property
     def kind(self) -> str:
@@ -212,7 +210,6 @@ def _pod(index: int, manifest: Manifest, path: Path) -> Pod:
     role: Role = "pod"
     if manifest.get("kind") == "LeaderWorkerSet":
         role = "leader" if "leaderTemplate" in path else "worker"
-    alone = not mapping(at(manifest, "spec", "leaderWorkerTemplate", "leaderTemplate"))
     return Pod(
         index,
         manifest,
@@ -221,7 +218,6 @@ def _pod(index: int, manifest: Manifest, path: Path) -> Pod:
         {**labels, **_controller_labels(manifest, role)},
         is_template,
         role,
-        role == "worker" and alone,
     )
 
 

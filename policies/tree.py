@@ -17,9 +17,9 @@ class Unknown(str):
 
     __slots__ = ()
 
-    def __new__(cls) -> Unknown:
-        """The one text that stands for it in messages."""
-        return super().__new__(cls, "(known after up)")
+    def __new__(cls, text: str = "(known after up)") -> Unknown:
+        """`text` is what stands for it in messages."""
+        return super().__new__(cls, text)
 
 
 def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from policies.inventory import Inventory
 from policies.model import Context, Rule, Violation
 
-_SPLIT = re.compile(r"\|\||&&|\|&|[;|&\n]")
+_SPLIT = re.compile(r"\|\||&&|\|&|[;|\n]|(?<!>)&(?!>)")
+"""What ends a simple command; `2>&1` and `&>` do not."""
+_EXEC = re.compile(r"((then|else|do|\{|\()\s+)*(\S+=\S*\s+)*exec\s")
 
 
 def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
@@ -32,30 +34,26 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 def _problem(script: str, engine: re.Pattern[str]) -> str | None:
     if re.search(r"(^|[\s;&|])eval\s", script):
         return "is started by eval in a shell, which swallows SIGTERM"
-    statement = _statement(script, engine)
-    if statement is None:
-        return None
-    text, after = statement
-    if after in ("|", "|&"):
-        return "is piped in a shell, which swallows SIGTERM and its exit code"
-    if after == "&":
-        return "runs in the background of a shell, which does not pass SIGTERM on"
-    if not re.match(r"(\S+=\S*\s+)*exec\s", text):
-        return "runs under a shell without exec, which does not pass SIGTERM on"
+    for text, after in _statements(script):
+        if not engine.search(text.lower()):
+            continue
+        if after in ("|", "|&"):
+            return "is piped in a shell, which swallows SIGTERM and its exit code"
+        if after == "&":
+            return "runs in the background of a shell, which does not pass SIGTERM on"
+        if not _EXEC.match(text):
+            return "runs under a shell without exec, which does not pass SIGTERM on"
     return None
 
 
-def _statement(script: str, engine: re.Pattern[str]) -> tuple[str, str] | None:
-    """The simple command that starts the engine, and what follows it."""
+def _statements(script: str) -> Iterator[tuple[str, str]]:
+    """The simple commands of a script, each with the operator that follows it."""
     joined = script.replace("\\\n", " ")
     start = 0
-    for match in [*_SPLIT.finditer(joined), None]:
-        end = match.start() if match else len(joined)
-        text = joined[start:end].strip()
-        if engine.search(text.lower()):
-            return text, match[0] if match else ""
-        start = match.end() if match else end
-    return None
+    for match in _SPLIT.finditer(joined):
+        yield joined[start : match.start()].strip(), match[0]
+        start = match.end()
+    yield joined[start:].strip(), ""
 
 
 RULE = Rule(

@@ -77,10 +77,13 @@ def _problem(reference: str, digest: str) -> str | None:
     """What is wrong with an image reference, or None."""
     if not reference:
         return "names no image"
+    name = repository_of(reference)
+    if name != name.lower():
+        return f"has an image name with upper-case letters, which no registry takes: {reference}"
     if "@" in reference:
         malformed = f"has an image with a malformed digest: {reference}"
         return None if _DIGEST.fullmatch(digest) else malformed
-    tag = reference[len(repository_of(reference)) + 1 :]
+    tag = reference[len(name) + 1 :]
     if not tag:
         return f"has an image without tag and digest, which means :latest: {reference}"
     if tag == "latest":
