@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,7 +27,7 @@ def check_command(
     targets: Annotated[
         list[str],
         typer.Argument(
-            metavar="ENV|PATH...",
+            metavar="ENV|PATH",
             help="An environment of stacks/, or files, folders and - for standard input.",
         ),
     ],
@@ -45,6 +46,7 @@ def check_command(
     wrong usage. `./tokenworks explain RULE` says more about a rule.
 
     Example: ./tokenworks check local
+
     Example: helm template my-chart | ./tokenworks check -
     """
     named = [target for target in targets if target in environments()]
@@ -65,6 +67,10 @@ def _paths(targets: list[str]) -> Report:
     from policies import Context  # noqa: PLC0415 - start-up time of --help
     from tokenworks.check.run import check_paths  # noqa: PLC0415
 
+    for target in targets:
+        if target != "-" and not Path(target).exists():
+            known = ", ".join(environments()) or "none"
+            raise UsageError(f"{target}: no such file, folder or environment ({known})")
     return check_paths(targets, sys.stdin.buffer, Context())
 
 
