@@ -63,8 +63,9 @@ generate-docs: venv ## reference pages (docs/reference/)
 	@$(PY) hack/reference.py
 
 .PHONY: generate-rendered
-generate-rendered: venv tools-fast ## manifests of every environment (rendered/)
-	@for env in $$(ls stacks/*/environment.yaml | cut -d/ -f2); do $(TW) render $$env || exit; done
+generate-rendered: venv tools-fast ## manifests of the environments that outlive a machine (rendered/)
+	@for env in $$(grep -L 'provider: local' stacks/*/environment.yaml | cut -d/ -f2); do \
+	  $(TW) render $$env || exit; done
 
 # Runs generate-X in a copy of the tree and compares, so it never touches yours.
 .PHONY: $(addprefix verify-,$(GENERATED))
