@@ -60,13 +60,17 @@ class Form:
 
     pattern: str
     allowed: str
-    remedy: str = ""
+    remedy: str = "correct the value"
     max_length: int | None = None
+
+    def holds(self, value: str) -> bool:
+        """Whether the value has the form."""
+        too_long = self.max_length is not None and len(value) > self.max_length
+        return not too_long and re.fullmatch(self.pattern, value) is not None
 
     def check(self, value: str) -> str:
         """The value itself, if it has the form."""
-        too_long = self.max_length is not None and len(value) > self.max_length
-        if too_long or re.fullmatch(self.pattern, value) is None:
+        if not self.holds(value):
             raise refused("", allowed=self.allowed, remedy=self.remedy)
         return value
 

@@ -42,7 +42,7 @@ class Cluster(Document):
         for name in ("kubeconfig", "context"):
             if self.provider == "local" and getattr(self, name) is not None:
                 raise refused(
-                    "found it beside provider local, which makes its own kubeconfig",
+                    "has no meaning with provider local, which makes its own kubeconfig",
                     remedy="remove it",
                     field=name,
                 )

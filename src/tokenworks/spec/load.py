@@ -7,26 +7,26 @@ from __future__ import annotations
 
 import codecs
 import difflib
-import importlib
 import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar
 
+from tokenworks.catalog.engines import load_engines
 from tokenworks.errors import UsageError
 from tokenworks.spec import rules
 from tokenworks.spec.common import API_VERSION, Document
 from tokenworks.spec.environment import Environment
 from tokenworks.spec.manifests import PlainObject, read_objects, repeated
 from tokenworks.spec.model import ModelRelease
-from tokenworks.spec.problems import DocumentErrors, Flaw, Problem
+from tokenworks.spec.problems import DocumentErrors, Flaw, Problem, named
 from tokenworks.spec.rules import Documents, EngineCatalog, Sourced
 from tokenworks.spec.stack import Stack
 from tokenworks.spec.tenant import Tenant
 from tokenworks.spec.typed import parse
-from tokenworks.spec.yamlsource import Node, Scalar, line_of, node_at, read_yaml
+from tokenworks.spec.yamlsource import Mapping, Node, Scalar, line_of, node_at, read_yaml
 
 D = TypeVar("D", bound=Document)
 
@@ -53,7 +53,7 @@ def load_stack(root: Path, name: str, catalog: EngineCatalog | None = None) -> S
     objects = reader.objects(folder / "manifests")
     documents = Documents(environment, models.documents, tenants.documents, tenants.unread)
     problems += reader.problems
-    problems += rules.check(documents, catalog or _own_catalog())
+    problems += rules.check(documents, catalog or load_engines())
     problems += repeated(objects)
     if problems or environment is None:
         raise DocumentErrors(f"stacks/{name}", problems)
@@ -79,18 +79,9 @@ def _folder(root: Path, name: str) -> Path:
             f"{root / 'stacks'}: no environments here; run the command in the repository, or write "
             "one with `./tokenworks new environment NAME`"
         )
-    near = difflib.get_close_matches(name, names, 1, 0.7)
+    near = difflib.get_close_matches(name, names, 1, 0.6)
     hint = f"did you mean {near[0]}?" if near else "name one of these"
     raise UsageError(f"unknown environment {name!r}; allowed: {', '.join(names)}; {hint}")
-
-
-def _own_catalog() -> EngineCatalog | None:
-    """The repository's catalog of engines."""
-    try:
-        module = importlib.import_module("tokenworks.catalog.engines")
-    except ModuleNotFoundError:
-        return None
-    return cast("EngineCatalog", module.load_engines())
 
 
 def _stack(
@@ -268,6 +259,9 @@ def _decoded(raw: bytes) -> str | Flaw:
 
 
 def _typed(kind: type[D], file: Path, node: Node) -> tuple[D | None, list[Flaw]]:
+    if not isinstance(node, Mapping):
+        found, allowed = "found no map", "a map with apiVersion, kind, metadata, spec"
+        return None, [Flaw(node.line, (), found, allowed, "write the document's fields")]
     header = _header_flaws(kind, node)
     if header:
         return None, header
@@ -282,7 +276,7 @@ def _header_flaws(kind: type[Document], node: Node) -> list[Flaw]:
         if found is None:
             return [Flaw(node.line, (key,), "is missing", wanted, f"add {key}: {wanted}")]
         if not isinstance(found, Scalar) or found.value != wanted:
-            shown = found.text if isinstance(found, Scalar) else "a map or list"
+            shown = named(found.text) if isinstance(found, Scalar) else "a map or list"
             remedy = f"write {key}: {wanted}, or move the file to the folder of its kind"
             return [Flaw(line_of(node, (key,)), (key,), f"found {shown}", wanted, remedy)]
     return []
@@ -314,7 +308,7 @@ def _name_flaws(kind: type[Document], file: Path, node: Node) -> list[Flaw]:
         Flaw(
             line_of(node, path),
             path,
-            f"found {found.text}, but {what} is {wanted}",
+            f"found {named(found.text)}, but {what} is {wanted}",
             wanted,
             "rename one of the two",
         )

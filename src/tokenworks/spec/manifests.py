@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from tokenworks.spec.common import API_VERSION
-from tokenworks.spec.problems import FieldPath, Flaw, Problem
-from tokenworks.spec.yamlsource import Mapping, Node, Scalar, Sequence, data_of, node_at
+from tokenworks.spec.problems import FieldPath, Flaw, Problem, named
+from tokenworks.spec.yamlsource import Mapping, Node, Scalar, Sequence, data_of, line_of, node_at
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def repeated(objects: tuple[PlainObject, ...]) -> Iterator[Problem]:
                 item.file,
                 item.line,
                 "metadata.name",
-                f"{kind} {name} is in {other.file.as_posix()}:{other.line} too",
+                f"{named(kind)} {named(name)} is in {other.file.as_posix()}:{other.line} too",
                 "each object once",
                 "remove one of the two",
             )
@@ -98,5 +98,5 @@ def _text_at(node: Mapping, path: FieldPath) -> Flaw | None:
     if isinstance(found, Scalar) and isinstance(found.value, str) and found.value:
         return None
     if found is None:
-        return Flaw(node.line, path, "is missing", "text", "a Kubernetes object has it: add it")
+        return Flaw(line_of(node, path), path, "is missing", "text", "add it: every object has one")
     return Flaw(found.line, path, "found no text", "text", "write it in quotes")

@@ -87,7 +87,7 @@ class Engine(Document):
         Form(
             r"[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}",
             "three numbers with dots, such as 0.26.0",
-            "without v; quote it if YAML reads it as a number",
+            "write all three numbers, without v",
         ),
     ] = Field(description="Release of the program; the catalog lists those we know.")
     image: Image | None = Field(default=None, description="Default: the catalog's for the version.")

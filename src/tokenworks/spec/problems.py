@@ -6,14 +6,33 @@ that a user mends a whole environment after one run instead of one mistake a run
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from tokenworks.errors import UsageError
 
 FieldPath = tuple[str | int, ...]
 """Keys and list positions from the top of a document to a field."""
+
+
+SHOWN: Final = 60
+"""Characters of a value that a message repeats."""
+
+
+def shown(text: str) -> str:
+    """The text in quotes on one line, shortened where it is long."""
+    short = text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+    quoted = json.dumps(short, ensure_ascii=False)
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in quoted)
+
+
+def named(text: str) -> str:
+    """A name as it is, or in quotes where it is no name."""
+    return text if re.fullmatch(r"\S{1,60}", text) and text.isprintable() else shown(text)
 
 
 def field_name(path: FieldPath) -> str:
@@ -23,7 +42,7 @@ def field_name(path: FieldPath) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            text += f".{part}" if text else part
+            text += f".{named(part)}" if text else named(part)
     return text
 
 

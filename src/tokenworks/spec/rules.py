@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
@@ -35,12 +35,25 @@ SYSTEM_NAMESPACES: Final = (
 """Namespaces of Kubernetes and of what the environment installs."""
 
 _SECRET_NAME: Final = re.compile(r"(^|_)(TOKEN|KEY|CREDENTIALS?)$|PASSWORD|PASSWD|SECRET")
+_NAMES_A_PLACE: Final = re.compile(r"_(FILE|PATH|DIR|NAME)$")
 _SECRET_FLAGS: Final = frozenset({"api-key", "hf-token"})
 _OUR_LABELS: Final = ("app.kubernetes.io/", "kueue.x-k8s.io/", "pod-security.kubernetes.io/")
 
 
+class EngineFacts(Protocol):
+    """What loading asks about one engine."""
+
+    def reserved_flags(self) -> Set[str]:
+        """Flags that are derived from the document."""
+        ...
+
+
 class EngineCatalog(Protocol):
     """What loading asks the catalog of engines."""
+
+    def engine(self, name: str) -> EngineFacts:
+        """The engine of that name; `UsageError` when there is none."""
+        ...
 
     def versions(self, engine: str) -> Collection[str]:
         """Versions of the engine that are known; empty when the engine is not."""
@@ -87,7 +100,7 @@ class Documents:
         return found[0] if found else None
 
 
-def check(documents: Documents, catalog: EngineCatalog | None) -> Iterator[Problem]:
+def check(documents: Documents, catalog: EngineCatalog) -> Iterator[Problem]:
     """Every problem between the documents."""
     for tenant in documents.tenants:
         yield from _labels(tenant)
@@ -240,10 +253,11 @@ def _quota_sums(documents: Documents) -> Iterator[Problem]:
 
 
 def _model(
-    model: Sourced[ModelRelease], documents: Documents, catalog: EngineCatalog | None
+    model: Sourced[ModelRelease], documents: Documents, catalog: EngineCatalog
 ) -> Iterator[Problem]:
     yield from _tenant_of(model, documents)
     yield from _engine(model, catalog)
+    yield from _flags(model, catalog)
     yield from _secrets(model)
     yield from _sizes(model)
     if documents.environment is not None:
@@ -264,10 +278,10 @@ def _tenant_of(model: Sourced[ModelRelease], documents: Documents) -> Iterator[P
         )
 
 
-def _engine(model: Sourced[ModelRelease], catalog: EngineCatalog | None) -> Iterator[Problem]:
+def _engine(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Problem]:
     engine, uri = model.document.spec.engine, model.document.spec.model.uri
-    known = catalog.versions(engine.name) if catalog is not None else None
-    if known is not None and engine.version not in known:
+    known = catalog.versions(engine.name)
+    if engine.version not in known:
         yield model.problem(
             ("spec", "engine", "version"),
             f"unknown version {engine.version} of {engine.name}",
@@ -291,12 +305,24 @@ def _engine(model: Sourced[ModelRelease], catalog: EngineCatalog | None) -> Iter
         )
 
 
+def _flags(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Problem]:
+    engine = model.document.spec.engine
+    reserved = catalog.engine(engine.name).reserved_flags()
+    for flag in sorted(reserved & engine.flags.keys()):
+        yield model.problem(
+            ("spec", "engine", "flags", flag),
+            "is derived from the document's other fields",
+            "flags that no field stands for",
+            "remove it, and set the field instead",
+        )
+
+
 def _secrets(model: Sourced[ModelRelease]) -> Iterator[Problem]:
     engine = model.document.spec.engine
     paths: list[FieldPath] = [
         ("spec", "engine", "env", name)
         for name, value in engine.env.items()
-        if value and _SECRET_NAME.search(name)
+        if value and _SECRET_NAME.search(name) and not _NAMES_A_PLACE.search(name)
     ]
     paths += [("spec", "engine", "flags", name) for name in engine.flags if name in _SECRET_FLAGS]
     for path in paths:
@@ -444,7 +470,9 @@ def _gpus_of_tenants(documents: Documents) -> Iterator[Problem]:
         there = node_pool.nodes * node_pool.gpus_per_node
         if quota is not None and quota.borrow:
             if in_pool[pool] > there:
-                yield _too_many(models, f"pool {pool} has {there}, and {in_pool[pool]} are wanted")
+                yield _too_many(
+                    models, f"all models of pool {pool} want {in_pool[pool]} of its {there}"
+                )
         elif wanted > own:
             yield _too_many(models, f"its quota on pool {pool} is {own}")
 

@@ -15,7 +15,6 @@ written and follows aliases without a bound.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, cast
@@ -23,7 +22,6 @@ from typing import Final, cast
 import yaml
 from yaml.events import (
     AliasEvent,
-    DocumentEndEvent,
     DocumentStartEvent,
     Event,
     MappingEndEvent,
@@ -33,16 +31,14 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from tokenworks.spec.problems import FieldPath, Flaw
+from tokenworks.spec.problems import SHOWN, FieldPath, Flaw, named, shown
+from tokenworks.spec.scalars import UNPRINTABLE, Ambiguous, ScalarValue, plain_value
 
 MAX_VALUES: Final = 200_000
 """Values in one document once its aliases are written out."""
 MAX_DEPTH: Final = 64
 """Maps and lists inside one another; Kubernetes objects stay below 30."""
-MAX_DIGITS: Final = 18
-"""Digits of an integer: all of them fit 64 bits, which is what Kubernetes keeps."""
-
-ScalarValue = str | int | float | bool | None
+_STR: Final = "tag:yaml.org,2002:str"
 
 
 @dataclass(frozen=True)
@@ -175,6 +171,12 @@ def _line(event: Event) -> int:
     return cast("yaml.Mark", event.start_mark).line + 1
 
 
+def _flaw(
+    event: Event, path: FieldPath, found: str, remedy: str, allowed: str | None = None
+) -> Flaw:
+    return Flaw(_line(event), path, found, allowed, remedy)
+
+
 def _size(node: Node) -> int:
     return 1 if isinstance(node, Scalar) else node.size
 
@@ -189,6 +191,7 @@ class _Builder:
         self._events: Iterator[Event] = iter(())
 
     def documents(self, events: Iterator[Event]) -> Iterator[Node]:
+        """The documents that hold something."""
         self._events = events
         for event in events:
             if isinstance(event, DocumentStartEvent):
@@ -196,68 +199,47 @@ class _Builder:
                 node = self._node(next(events), ())
                 if not (isinstance(node, Scalar) and node.value is None):
                     yield node
-            elif isinstance(event, DocumentEndEvent):
-                continue
 
     def _node(self, event: Event, path: FieldPath) -> Node:
         if isinstance(event, AliasEvent):
             return self._alias(event, path)
         if len(path) > MAX_DEPTH:
-            raise _StopError(
-                Flaw(
-                    _line(event), path[:4], f"more than {MAX_DEPTH} levels deep", None, "flatten it"
-                )
-            )
+            found = f"more than {MAX_DEPTH} levels deep"
+            raise _StopError(_flaw(event, path[:4], found, "flatten it"))
         anchor = cast("str | None", getattr(event, "anchor", None))
         if anchor is not None:
             self._anchors[anchor] = None  # open: an alias to it now would contain itself
-        node = self._plain_node(event, path)
+        node = self._new_node(event, path)
         if anchor is not None:
             self._anchors[anchor] = node
         return node
 
-    def _plain_node(self, event: Event, path: FieldPath) -> Node:
+    def _new_node(self, event: Event, path: FieldPath) -> Node:
         self._refuse_tags(event, path)
         if isinstance(event, MappingStartEvent):
             return self._mapping(event, path)
         if isinstance(event, SequenceStartEvent):
             return self._sequence(event, path)
-        assert isinstance(event, ScalarEvent)
-        return self._scalar(event, path)
+        return self._scalar(cast("ScalarEvent", event), path)
 
     def _alias(self, event: AliasEvent, path: FieldPath) -> Node:
         anchor = event.anchor
         if anchor not in self._anchors:
-            raise _StopError(
-                Flaw(
-                    _line(event),
-                    path,
-                    f"alias *{anchor} without an anchor &{anchor} before it",
-                    None,
-                    "define the anchor first, or write the value",
-                )
-            )
+            found = f"alias *{anchor} without an anchor &{anchor} before it"
+            remedy = "define the anchor first, or write the value"
+            raise _StopError(_flaw(event, path, found, remedy))
         node = self._anchors[anchor]
         if node is None:
-            raise _StopError(
-                Flaw(
-                    _line(event),
-                    path,
-                    f"anchor &{anchor} contains itself",
-                    None,
-                    "write the value without the alias",
-                )
-            )
+            found = f"anchor &{anchor} contains itself"
+            raise _StopError(_flaw(event, path, found, "write the value without the alias"))
         return node
 
     def _refuse_tags(self, event: Event, path: FieldPath) -> None:
         tag = cast("str | None", getattr(event, "tag", None))
         if tag in (None, "!") or (tag == _STR and isinstance(event, ScalarEvent)):
             return
-        shown = str(tag).replace("tag:yaml.org,2002:", "!!")
-        self.flaws.append(
-            Flaw(_line(event), path, f"found the tag {shown}", "no tags but !!str", "remove it")
-        )
+        found = f"found the tag {named(str(tag).replace('tag:yaml.org,2002:', '!!'))}"
+        self.flaws.append(_flaw(event, path, found, "remove it", "no tags but !!str"))
 
     def _sequence(self, start: SequenceStartEvent, path: FieldPath) -> Sequence:
         items: list[Node] = []
@@ -274,162 +256,65 @@ class _Builder:
         size = 1
         while not isinstance(event := next(self._events), MappingEndEvent):
             key = self._key(event, path)
-            inner = (*path, key)
-            if key in entries:
-                self.flaws.append(
-                    Flaw(
-                        _line(event),
-                        inner,
-                        f"key given twice, first in line {entries[key].line}",
-                        "each key once",
-                        "remove one of the two",
-                    )
-                )
-            node = self._node(next(self._events), inner)
+            node = self._node(next(self._events), (*path, key))
             size = self._grown(size, node, start)
-            if key == "<<" and isinstance(event, ScalarEvent) and event.implicit[0]:
+            if key == "<<" and cast("ScalarEvent", event).implicit[0]:
                 merged.append(node)
-            elif key not in entries:
+            elif key in entries:
+                found = f"key given twice, first in line {entries[key].line}"
+                remedy = "remove one of the two"
+                self.flaws.append(_flaw(event, (*path, key), found, remedy, "each key once"))
+            else:
                 entries[key] = Entry(_line(event), node)
         for node in merged:
             self._merge(entries, node, path, start)
         return Mapping(_line(start), entries, size)
 
     def _merge(self, entries: dict[str, Entry], node: Node, path: FieldPath, start: Event) -> None:
-        sources = node.items if isinstance(node, Sequence) else (node,)
-        for source in sources:
-            if not isinstance(source, Mapping):
-                self.flaws.append(
-                    Flaw(
-                        _line(start),
-                        (*path, "<<"),
-                        "merges something that is not a map",
-                        "an alias of a map",
-                        "name an anchor of a map",
-                    )
-                )
-                continue
-            for key, entry in source.entries.items():
-                entries.setdefault(key, entry)
+        for source in node.items if isinstance(node, Sequence) else (node,):
+            if isinstance(source, Mapping):
+                for key, entry in source.entries.items():
+                    entries.setdefault(key, entry)
+            else:
+                found, remedy = "merges what is no map", "name an anchor of a map"
+                self.flaws.append(_flaw(start, (*path, "<<"), found, remedy, "an alias of a map"))
 
     def _grown(self, size: int, node: Node, start: Event) -> int:
         size += _size(node)
         if size > MAX_VALUES:
-            raise _StopError(
-                Flaw(
-                    _line(start),
-                    (),
-                    f"more than {MAX_VALUES} values, aliases written out",
-                    None,
-                    "split the file, or use fewer aliases",
-                )
-            )
+            found = f"more than {MAX_VALUES} values, aliases written out"
+            raise _StopError(_flaw(start, (), found, "split the file, or use fewer aliases"))
         return size
 
     def _key(self, event: Event, path: FieldPath) -> str:
         if not isinstance(event, ScalarEvent):
-            raise _StopError(
-                Flaw(
-                    _line(event),
-                    path,
-                    "found a map or list as a key",
-                    "text keys",
-                    "quote text that begins with { or [; template syntax is not read here",
-                )
-            )
-        scalar = self._scalar(event, (*path, event.value[:60]))
-        if isinstance(scalar.value, bool) or scalar.value is None:
-            shown = scalar.text or "nothing"
-            self.flaws.append(
-                Flaw(
-                    scalar.line,
-                    (*path, scalar.text),
-                    f"found {shown} as a key",
-                    "text keys",
-                    f'write "{scalar.text}" in quotes',
-                )
-            )
-        return scalar.text
+            found = "found a map, a list or an alias as a key"
+            remedy = "quote text that begins with { or [; template syntax is not read here"
+            raise _StopError(_flaw(event, path, found, remedy, "text keys"))
+        text = UNPRINTABLE.sub("?", event.value)
+        value = plain_value(text, octal=self._octal) if event.implicit[0] else text
+        if value is None or isinstance(value, bool | Ambiguous):
+            found = f"found {text} as a key" if text else "found a key without a name"
+            remedy = f'write "{text}" in quotes'
+            self.flaws.append(_flaw(event, (*path, text), found, remedy, "text keys"))
+        elif text != event.value:
+            found = "found a control character in a key"
+            self.flaws.append(_flaw(event, (*path, text), found, "remove it", "printable text"))
+        return text
 
     def _scalar(self, event: ScalarEvent, path: FieldPath) -> Scalar:
         text, line = event.value, _line(event)
-        bad = _UNPRINTABLE.search(text)
+        bad = UNPRINTABLE.search(text)
         if bad is not None:
-            code = f"U+{ord(bad[0]):04X}"
-            self.flaws.append(
-                Flaw(
-                    line, path, f"found the control character {code}", "printable text", "remove it"
-                )
-            )
-            return Scalar(line, text, _UNPRINTABLE.sub("?", text))
+            found = f"found the control character U+{ord(bad[0]):04X}"
+            self.flaws.append(_flaw(event, path, found, "remove it", "printable text"))
+            return Scalar(line, text, UNPRINTABLE.sub("?", text))
         if not event.implicit[0]:
             return Scalar(line, text, text)
         value = plain_value(text, octal=self._octal)
         if isinstance(value, Ambiguous):
-            self.flaws.append(
-                Flaw(
-                    line,
-                    path,
-                    f"found {text}, which YAML versions read differently",
-                    value.allowed,
-                    f'write "{text}" in quotes if text is meant',
-                )
-            )
+            remedy = f"write {shown(text)} in quotes if text is meant"
+            found = f"found {text[:SHOWN]}, {value.reason}"
+            self.flaws.append(_flaw(event, path, found, remedy, value.allowed))
             return Scalar(line, text, text)
         return Scalar(line, text, value)
-
-
-@dataclass(frozen=True)
-class Ambiguous:
-    """A plain scalar whose meaning depends on the YAML version."""
-
-    allowed: str
-
-
-_STR = "tag:yaml.org,2002:str"
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
-_NULL = frozenset({"", "~", "null", "Null", "NULL"})
-_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_OLD_BOOL = frozenset(
-    case
-    for word in ("y", "n", "yes", "no", "on", "off")
-    for case in (word, word.capitalize(), word.upper())
-)
-_INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
-_HEX = re.compile(r"[-+]?0x[0-9a-fA-F]+")
-_OCTAL = re.compile(r"0o?[0-7]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-_ODD_NUMBER = re.compile(r"[-+]?(0b[01_]+|[0-9][0-9_]*_[0-9_.]*|0x[0-9a-fA-F_]+|0[0-9]+|0o[0-9]+)")
-
-
-def plain_value(text: str, *, octal: bool) -> ScalarValue | Ambiguous:
-    """What an unquoted scalar means, where every reader agrees; `Ambiguous` elsewhere."""
-    if text in _NULL:
-        return None
-    if text in _BOOL:
-        return _BOOL[text]
-    if text in _OLD_BOOL:
-        return Ambiguous("true or false")
-    if text[:1] not in "+-.0123456789":
-        return text
-    return _number(text, octal)
-
-
-def _number(text: str, octal: bool) -> ScalarValue | Ambiguous:
-    value: ScalarValue | Ambiguous = text
-    if _INT.fullmatch(text):
-        value = int(text) if len(text) <= MAX_DIGITS else Ambiguous(f"up to {MAX_DIGITS} digits")
-    elif _HEX.fullmatch(text):
-        value = int(text, 16) if len(text) <= MAX_DIGITS else Ambiguous("numbers of 64 bits")
-    elif octal and _OCTAL.fullmatch(text) and len(text) <= MAX_DIGITS:
-        value = int(text.replace("o", ""), 8)
-    elif _NOT_FINITE.fullmatch(text):
-        value = Ambiguous("finite numbers")
-    elif _ODD_NUMBER.fullmatch(text):
-        value = Ambiguous("a decimal number without leading zeros and underscores")
-    elif _FLOAT.fullmatch(text):
-        value = float(text) if len(text) <= 2 * MAX_DIGITS else Ambiguous("shorter numbers")
-        if value in (float("inf"), float("-inf")):
-            value = Ambiguous("finite numbers")
-    return value
