@@ -43,7 +43,7 @@ class Service:
     def __init__(self, options: Options, clock: Clock, pod: str) -> None:
         self.options = options
         self.pod = pod
-        self.phase: Phase = "loading"
+        self.phase: Phase = "loading" if options.load_seconds else "ready"
         self.created = int(time.time())
         self.loras: dict[str, str] = dict.fromkeys(options.lora_modules, "")
         self.engine = Engine(options.engine)
@@ -54,8 +54,9 @@ class Service:
     async def run(self) -> None:
         """Load, then run the engine for ever."""
         try:
-            await self._clock.sleep_until(self._clock.now() + self.options.load_seconds)
             if self.phase == "loading":
+                await self._clock.sleep_until(self._clock.now() + self.options.load_seconds)
+            if self.phase == "loading":  # not told to end meanwhile
                 self.phase = "ready"
             await self._driver.run()
         except Exception:

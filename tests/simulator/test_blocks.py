@@ -56,11 +56,10 @@ def test_a_shared_block_is_free_only_when_its_last_holder_lets_go() -> None:
     pool = BlockPool(1)
     one = pool.take((), 1)
     assert one is not None
-    two = pool.take(one, 0)
-    assert two == one
+    assert pool.take(one, 0) == one
     pool.release(one)
     assert pool.free == 0
-    pool.release(two)
+    pool.release(one)
     assert pool.free == 1
 
 

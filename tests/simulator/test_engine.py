@@ -56,6 +56,7 @@ def test_one_request_takes_its_prefill_and_then_a_step_a_token() -> None:
 def test_companions_slow_decoding_a_little_and_raise_throughput_a_lot() -> None:
     _, tokens = serve(CONFIG, *(job(str(i), start=i, output=10) for i in range(4)))
     gap = tokens["0"][-1].since_previous
+    assert gap is not None
     assert gap == pytest.approx(0.01 * (1 + 3 * BATCH_COST))
     assert 4 / gap > 3.5 * 100
 
