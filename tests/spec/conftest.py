@@ -17,6 +17,10 @@ class KnownFlags:
     def reserved_flags(self) -> Set[str]:
         return {"port", "max-model-len"}
 
+    @property
+    def image_pull(self) -> str:
+        return "60s"
+
 
 class KnownEngines:
     """A catalog of engines that does not change with the repository's."""

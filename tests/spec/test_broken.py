@@ -10,7 +10,7 @@ import pytest
 from tokenworks.errors import UsageError
 from tokenworks.spec.load import load_stack
 from tokenworks.spec.problems import DocumentErrors
-from tokenworks.spec.rules import EngineCatalog
+from tokenworks.spec.sourced import EngineCatalog
 
 BROKEN = Path(__file__).parent / "broken"
 CASES = sorted(path.name for path in BROKEN.iterdir() if path.is_dir())

@@ -11,7 +11,7 @@ import pytest
 from tokenworks.errors import UsageError
 from tokenworks.spec.load import MAX_BYTES, environment_names, load_stack
 from tokenworks.spec.problems import DocumentErrors
-from tokenworks.spec.rules import EngineCatalog
+from tokenworks.spec.sourced import EngineCatalog
 
 ROOT = Path(__file__).parents[2]
 MODEL = "models/a.yaml"
@@ -101,7 +101,7 @@ def test_anchors_and_merges(stack_root: Callable[..., Path], engines: EngineCata
     root = stack_root()
     file = root / "stacks" / "env" / "environment.yaml"
     text = file.read_text(encoding="utf-8").replace("    sim:", "    sim: &node")
-    text += "    third:\n      <<: [*node]\n      nodes: 0\n"
+    text += "    third:\n      <<: [*node]\n      nodes: 0\n      labels: {pool: third}\n"
     file.write_text(text, encoding="utf-8")
     pools = load_stack(root, "env", engines).environment.spec.node_pools
     assert (pools["third"].nodes, pools["third"].gpus_per_node) == (0, 8), "own keys win"

@@ -15,8 +15,8 @@ from tokenworks.spec import scaffold
 from tokenworks.spec.environment import Provider
 from tokenworks.spec.load import load_stack
 from tokenworks.spec.problems import DocumentErrors
-from tokenworks.spec.rules import EngineCatalog
 from tokenworks.spec.scaffold import Wanted, new_environment, new_model
+from tokenworks.spec.sourced import EngineCatalog
 
 REAL = Wanted("vllm", uri="hf://Qwen/Qwen3-0.6B")
 

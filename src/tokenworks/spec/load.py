@@ -22,7 +22,7 @@ from tokenworks.spec.environment import Environment
 from tokenworks.spec.manifests import PlainObject, read_objects, repeated
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.problems import DocumentErrors, Flaw, Problem, named
-from tokenworks.spec.rules import Documents, EngineCatalog, Sourced
+from tokenworks.spec.sourced import Documents, EngineCatalog, Sourced
 from tokenworks.spec.stack import Stack
 from tokenworks.spec.tenant import Tenant
 from tokenworks.spec.typed import parse

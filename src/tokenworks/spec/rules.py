@@ -1,26 +1,21 @@
 """What must hold between the documents of one environment, one small function a rule.
 
-Each rule yields problems and raises nothing. A reference to a document that could not
-be read is not reported a second time: `Known` holds the names of the files as well.
+Each rule yields problems and raises nothing. A reference to a document that could not be
+read is not reported a second time.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Set
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, Generic, Protocol, TypeVar
+from collections.abc import Iterator
+from typing import Final
 
-from tokenworks.spec.common import Document, duration_seconds, quantity_value
-from tokenworks.spec.environment import Environment, NodePool
+from tokenworks.spec.environment import Environment
 from tokenworks.spec.model import ModelRelease
-from tokenworks.spec.problems import FieldPath, Flaw, Problem
+from tokenworks.spec.model_rules import check_model
+from tokenworks.spec.problems import FieldPath, Problem
+from tokenworks.spec.sourced import D, Documents, EngineCatalog, Sourced, listed
 from tokenworks.spec.tenant import Tenant
-from tokenworks.spec.yamlsource import Node, line_of
-
-D = TypeVar("D", bound=Document)
 
 SYSTEM_NAMESPACES: Final = (
     "default",
@@ -34,70 +29,12 @@ SYSTEM_NAMESPACES: Final = (
 )
 """Namespaces of Kubernetes and of what the environment installs."""
 
-_SECRET_NAME: Final = re.compile(r"(^|_)(TOKEN|KEY|CREDENTIALS?)$|PASSWORD|PASSWD|SECRET")
-_NAMES_A_PLACE: Final = re.compile(r"_(FILE|PATH|DIR|NAME)$")
-_SECRET_FLAGS: Final = frozenset({"api-key", "hf-token"})
-_OUR_LABELS: Final = ("app.kubernetes.io/", "kueue.x-k8s.io/", "pod-security.kubernetes.io/")
-
-
-class EngineFacts(Protocol):
-    """What loading asks about one engine."""
-
-    def reserved_flags(self) -> Set[str]:
-        """Flags that are derived from the document."""
-        ...
-
-
-class EngineCatalog(Protocol):
-    """What loading asks the catalog of engines."""
-
-    def engine(self, name: str) -> EngineFacts:
-        """The engine of that name; `UsageError` when there is none."""
-        ...
-
-    def versions(self, engine: str) -> Collection[str]:
-        """Versions of the engine that are known; empty when the engine is not."""
-        ...
-
-
-@dataclass(frozen=True)
-class Sourced(Generic[D]):
-    """A document and where it came from."""
-
-    document: D
-    file: Path
-    """Relative to the root of the repository."""
-    node: Node
-
-    def problem(
-        self, path: FieldPath, found: str, allowed: str | None = None, remedy: str | None = None
-    ) -> Problem:
-        """A problem with the field, at its line."""
-        return Problem.of(self.file, Flaw(line_of(self.node, path), path, found, allowed, remedy))
-
-    def place(self, path: FieldPath) -> str:
-        """`file:line` of the field."""
-        return f"{self.file.as_posix()}:{line_of(self.node, path)}"
-
-
-@dataclass(frozen=True)
-class Documents:
-    """The documents that could be read, and the names of those that could not."""
-
-    environment: Sourced[Environment] | None
-    models: tuple[Sourced[ModelRelease], ...]
-    tenants: tuple[Sourced[Tenant], ...]
-    unread_tenants: frozenset[str]
-
-    @property
-    def pools(self) -> dict[str, NodePool]:
-        """Node pools by name; empty when the environment could not be read."""
-        return self.environment.document.spec.node_pools if self.environment else {}
-
-    def tenant(self, name: str) -> Tenant | None:
-        """The tenant of that name, if it could be read."""
-        found = [item.document for item in self.tenants if item.document.metadata.name == name]
-        return found[0] if found else None
+_OUR_LABELS: Final = (
+    "app.kubernetes.io/",
+    "kueue.x-k8s.io/",
+    "pod-security.kubernetes.io/",
+    "tokenworks.dev/",
+)
 
 
 def check(documents: Documents, catalog: EngineCatalog) -> Iterator[Problem]:
@@ -110,7 +47,7 @@ def check(documents: Documents, catalog: EngineCatalog) -> Iterator[Problem]:
     yield from _quota_sums(documents)
     for model in documents.models:
         yield from _labels(model)
-        yield from _model(model, documents, catalog)
+        yield from check_model(model, documents, catalog)
     yield from _same_served_name(documents)
     yield from _picker_names(documents)
     yield from _gpus_of_tenants(documents)
@@ -118,10 +55,6 @@ def check(documents: Documents, catalog: EngineCatalog) -> Iterator[Problem]:
         yield from _labels(documents.environment)
         yield from _gateway_namespace(documents.environment)
         yield from _pools(documents.environment)
-
-
-def _known(names: Iterable[str], none: str) -> str:
-    return ", ".join(sorted(names)) or none
 
 
 # Environment
@@ -149,6 +82,7 @@ def _pools(environment: Sourced[Environment]) -> Iterator[Problem]:
                 "false",
                 "remove it; simulated nodes exist with provider local only",
             )
+    yield from _told_apart(environment)
     real = {name: pool.nodes for name, pool in pools.items() if not pool.simulated}
     if provider == "local" and sum(real.values()) > 1:
         last = [name for name, nodes in real.items() if nodes][-1]
@@ -158,6 +92,20 @@ def _pools(environment: Sourced[Environment]) -> Iterator[Problem]:
             "one real node in all",
             "lower nodes, or write simulated: true",
         )
+
+
+def _told_apart(environment: Sourced[Environment]) -> Iterator[Problem]:
+    """Pods and queues find a pool by its labels, so no two pools have the same."""
+    first: dict[frozenset[tuple[str, str]], str] = {}
+    for name, pool in environment.document.spec.node_pools.items():
+        other = first.setdefault(frozenset(pool.labels.items()), name)
+        if other != name:
+            yield environment.problem(
+                ("spec", "nodePools", name, "labels"),
+                f"are those of pool {other} too",
+                "labels that only this pool's nodes have",
+                f"write one such as tokenworks.dev/pool: {name}",
+            )
 
 
 # Tenants
@@ -224,7 +172,7 @@ def _quota_pools(tenant: Sourced[Tenant], documents: Documents) -> Iterator[Prob
             yield tenant.problem(
                 ("spec", "quota", name),
                 f"unknown node pool {name}",
-                _known(documents.pools, "none: the environment has no node pools"),
+                listed(documents.pools, "none: the environment has no node pools"),
                 "name a pool of environment.yaml, or add it there",
             )
 
@@ -250,173 +198,6 @@ def _quota_sums(documents: Documents) -> Iterator[Problem]:
 
 
 # Models
-
-
-def _model(
-    model: Sourced[ModelRelease], documents: Documents, catalog: EngineCatalog
-) -> Iterator[Problem]:
-    yield from _tenant_of(model, documents)
-    yield from _engine(model, catalog)
-    yield from _flags(model, catalog)
-    yield from _secrets(model)
-    yield from _sizes(model)
-    if documents.environment is not None:
-        yield from _pinned(model, documents.environment.document.spec.cluster.provider)
-        yield from _pool_of(model, documents)
-        yield from _start_in_time(model, documents.environment.document)
-
-
-def _tenant_of(model: Sourced[ModelRelease], documents: Documents) -> Iterator[Problem]:
-    name = model.document.spec.tenant
-    if documents.tenant(name) is None and name not in documents.unread_tenants:
-        names = [tenant.document.metadata.name for tenant in documents.tenants]
-        yield model.problem(
-            ("spec", "tenant"),
-            f"unknown tenant {name}",
-            _known(names, "none: tenants/ has no documents"),
-            f"name one of these, or write tenants/{name}.yaml",
-        )
-
-
-def _engine(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Problem]:
-    engine, uri = model.document.spec.engine, model.document.spec.model.uri
-    known = catalog.versions(engine.name)
-    if engine.version not in known:
-        yield model.problem(
-            ("spec", "engine", "version"),
-            f"unknown version {engine.version} of {engine.name}",
-            _known(known, "none"),
-            "name one of these; newer ones are added to the catalog first",
-        )
-    dummy = uri.startswith("dummy://")
-    if dummy and engine.name != "simulator":
-        yield model.problem(
-            ("spec", "model", "uri"),
-            f"found {uri}, but engine {engine.name} needs real weights",
-            "hf://, s3://, gs:// or pvc://",
-            "name the weights, or choose engine simulator",
-        )
-    if not dummy and engine.name == "simulator":
-        yield model.problem(
-            ("spec", "model", "uri"),
-            f"found {uri}, but engine simulator loads no weights",
-            "dummy://name",
-            f"write dummy://{uri.split('://')[1]}",
-        )
-
-
-def _flags(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Problem]:
-    engine = model.document.spec.engine
-    reserved = catalog.engine(engine.name).reserved_flags()
-    for flag in sorted(reserved & engine.flags.keys()):
-        yield model.problem(
-            ("spec", "engine", "flags", flag),
-            "is derived from the document's other fields",
-            "flags that no field stands for",
-            "remove it, and set the field instead",
-        )
-
-
-def _secrets(model: Sourced[ModelRelease]) -> Iterator[Problem]:
-    engine = model.document.spec.engine
-    paths: list[FieldPath] = [
-        ("spec", "engine", "env", name)
-        for name, value in engine.env.items()
-        if value and _SECRET_NAME.search(name) and not _NAMES_A_PLACE.search(name)
-    ]
-    paths += [("spec", "engine", "flags", name) for name in engine.flags if name in _SECRET_FLAGS]
-    for path in paths:
-        yield model.problem(
-            path,
-            "holds a secret in plain text",
-            None,
-            "remove it, and revoke it if it was real; put the hub's token into a Secret and name "
-            "that in spec.model.tokenSecret",
-        )
-
-
-def _sizes(model: Sourced[ModelRelease]) -> Iterator[Problem]:
-    spec = model.document.spec
-    cache = spec.caches.weights
-    if cache.size is not None and quantity_value(cache.size) < quantity_value(spec.model.size):
-        yield model.problem(
-            ("spec", "caches", "weights", "size"),
-            f"found {cache.size}, but the weights are {spec.model.size}",
-            f"at least {spec.model.size}",
-            "raise it, or remove it for weights and a fifth",
-        )
-
-
-def _pinned(model: Sourced[ModelRelease], provider: str) -> Iterator[Problem]:
-    spec = model.document.spec
-    image = spec.engine.image
-    if image is not None and image.digest is None and provider == "existing":
-        yield model.problem(
-            ("spec", "engine", "image", "digest"),
-            "is missing",
-            "sha256:<64 hexadecimal digits>, or `unresolved`",
-            "add the digest that the registry gives for the tag",
-        )
-    if spec.model.uri.startswith("hf://") and spec.model.revision is None and provider != "local":
-        yield model.problem(
-            ("spec", "model", "revision"),
-            "is missing",
-            "a commit of 40 hexadecimal digits, or `unresolved`",
-            "add the commit that the hub shows for the branch",
-        )
-
-
-def _pool_of(model: Sourced[ModelRelease], documents: Documents) -> Iterator[Problem]:
-    spec = model.document.spec
-    if spec.pool is None:
-        return
-    pool = documents.pools.get(spec.pool)
-    if pool is None:
-        yield model.problem(
-            ("spec", "pool"),
-            f"unknown node pool {spec.pool}",
-            _known(documents.pools, "none: the environment has no node pools"),
-            "name a pool of environment.yaml, or add it there",
-        )
-        return
-    if pool.simulated and spec.replicas > 0:
-        real = [name for name, other in documents.pools.items() if not other.simulated]
-        yield model.problem(
-            ("spec", "pool"),
-            f"pool {spec.pool} is simulated: its nodes run no container",
-            _known(real, "a pool that is not simulated"),
-            "choose a real pool, or replicas: 0",
-        )
-    for path, count in (
-        (("spec", "resources", "gpus"), spec.resources.gpus),
-        (("spec", "topology", "tensorParallel"), spec.topology.tensor_parallel),
-    ):
-        if count > pool.gpus_per_node:
-            yield model.problem(
-                path,
-                f"found {count}, but nodes of pool {spec.pool} have {pool.gpus_per_node} GPUs",
-                f"at most {pool.gpus_per_node}",
-                "lower it, or choose a pool of larger nodes",
-            )
-            return
-
-
-def _start_in_time(model: Sourced[ModelRelease], environment: Environment) -> Iterator[Problem]:
-    kueue, spec = environment.spec.platform.kueue, model.document.spec
-    if not kueue.enabled:
-        return
-    rate = quantity_value(spec.startup.download_bytes_per_second)
-    start = quantity_value(spec.model.size) / rate + duration_seconds(spec.startup.load)
-    limit = duration_seconds(kueue.pods_ready_timeout)
-    if start >= limit:
-        yield model.problem(
-            ("spec", "startup"),
-            f"a start takes {start:.0f}s ({spec.model.size} at "
-            f"{spec.startup.download_bytes_per_second} a second, then {spec.startup.load}), but "
-            f"Kueue evicts after {limit:.0f}s",
-            f"less than {limit:.0f}s",
-            "raise the environment's spec.platform.kueue.podsReadyTimeout",
-        )
 
 
 def _same_served_name(documents: Documents) -> Iterator[Problem]:
@@ -471,7 +252,8 @@ def _gpus_of_tenants(documents: Documents) -> Iterator[Problem]:
         if quota is not None and quota.borrow:
             if in_pool[pool] > there:
                 yield _too_many(
-                    models, f"all models of pool {pool} want {in_pool[pool]} of its {there}"
+                    models,
+                    f"pool {pool} has {there}, and models of all tenants want {in_pool[pool]}",
                 )
         elif wanted > own:
             yield _too_many(models, f"its quota on pool {pool} is {own}")

@@ -22,7 +22,7 @@ from tokenworks.catalog.engines import load_engines
 from tokenworks.errors import UsageError
 from tokenworks.spec.environment import Provider
 from tokenworks.spec.load import environment_names, load_stack
-from tokenworks.spec.rules import EngineCatalog
+from tokenworks.spec.sourced import EngineCatalog
 from tokenworks.spec.stack import Stack
 from tokenworks.spec.tenant import Tenant
 from tokenworks.spec.yamlsource import plain_value
@@ -144,7 +144,8 @@ ${revision}    # Bytes on disk: start-up time and storage are computed from it. 
 """,
 }
 
-_REVISION: Final = """    # The hub's commit to serve. Until it is known previews warn and `up` refuses.
+_REVISION: Final = """\
+    # The hub's commit to serve. Until it is known previews warn and `up` refuses.
     revision: unresolved
 """
 

@@ -1,0 +1,83 @@
+"""Documents with the file and lines they came from: what rules look at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from tokenworks.spec.common import Document
+from tokenworks.spec.environment import Environment, NodePool
+from tokenworks.spec.model import ModelRelease
+from tokenworks.spec.problems import FieldPath, Flaw, Problem
+from tokenworks.spec.tenant import Tenant
+from tokenworks.spec.yamlsource import Node, line_of
+
+D = TypeVar("D", bound=Document)
+
+
+class EngineFacts(Protocol):
+    """What loading asks about one engine."""
+
+    def reserved_flags(self) -> Set[str]:
+        """Flags that are derived from the document."""
+        ...
+
+    @property
+    def image_pull(self) -> str:
+        """Duration to allow for pulling the image."""
+        ...
+
+
+class EngineCatalog(Protocol):
+    """What loading asks the catalog of engines."""
+
+    def engine(self, name: str) -> EngineFacts:
+        """The engine of that name; `UsageError` when there is none."""
+        ...
+
+    def versions(self, engine: str) -> Collection[str]:
+        """Versions of the engine that are known; empty when the engine is not."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sourced(Generic[D]):
+    """A document and where it came from."""
+
+    document: D
+    file: Path
+    """Relative to the root of the repository."""
+    node: Node
+
+    def problem(
+        self, path: FieldPath, found: str, allowed: str | None = None, remedy: str | None = None
+    ) -> Problem:
+        """A problem with the field, at its line."""
+        return Problem.of(self.file, Flaw(line_of(self.node, path), path, found, allowed, remedy))
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The documents that could be read, and the names of those that could not."""
+
+    environment: Sourced[Environment] | None
+    models: tuple[Sourced[ModelRelease], ...]
+    tenants: tuple[Sourced[Tenant], ...]
+    unread_tenants: frozenset[str]
+
+    @property
+    def pools(self) -> dict[str, NodePool]:
+        """Node pools by name; empty when the environment could not be read."""
+        return self.environment.document.spec.node_pools if self.environment else {}
+
+    def tenant(self, name: str) -> Tenant | None:
+        """The tenant of that name, if it could be read."""
+        found = [item.document for item in self.tenants if item.document.metadata.name == name]
+        return found[0] if found else None
+
+
+def listed(names: Iterable[str], none: str) -> str:
+    """The names in a message, or what to say when there are none."""
+    return ", ".join(sorted(names)) or none
