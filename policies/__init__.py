@@ -39,14 +39,16 @@ def check(objects: Sequence[Manifest], context: Context) -> list[Finding]:
     return [finding for _, finding in evaluate(objects, context)]
 
 
-def evaluate(objects: Sequence[Manifest], context: Context) -> list[tuple[Violation, Finding]]:
+def evaluate(
+    objects: Sequence[Manifest], context: Context, rules: Sequence[Rule] = RULES
+) -> list[tuple[Violation, Finding]]:
     """Findings with the violations behind them, for callers that know where objects come from.
 
     `Violation.index` counts the objects of `flatten(objects)`.
     """
     inventory = Inventory.of(objects)
     found: list[tuple[int, Violation, Finding]] = []
-    for order, rule in enumerate(RULES):
+    for order, rule in enumerate(rules):
         for violation in rule.find(inventory, context):
             finding = Finding(
                 rule.id,

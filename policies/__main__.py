@@ -1,8 +1,4 @@
-"""The Pulumi policy pack: the rules of `./tokenworks check`, in the same words.
-
-`TOKENWORKS_POLICY_CONTEXT` (see `./tokenworks env ENV`) holds what objects do not say: which
-images are built locally, which namespaces are the platform's.
-"""
+"""The Pulumi policy pack: the rules of `./tokenworks check`, in the same words."""
 
 from __future__ import annotations
 
@@ -12,24 +8,31 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from pulumi_policy import EnforcementLevel, PolicyPack, StackValidationPolicy  # noqa: E402
-from pulumi_policy.policy import ReportViolation, StackValidationArgs  # noqa: E402
+import pulumi_policy as pulumi  # noqa: E402
 from pulumi_policy.proxy import UnknownValueError  # noqa: E402
 
 from policies.model import Severity  # noqa: E402
-from policies.pack import DESCRIPTION, ENFORCEMENT, context_from, violations  # noqa: E402
+from policies.pack import DESCRIPTION, Judge  # noqa: E402
 
-CONTEXT = context_from(os.environ.get("TOKENWORKS_POLICY_CONTEXT"))
+JUDGE = Judge.of(os.environ, UnknownValueError)
+MUST, MAY = pulumi.EnforcementLevel.MANDATORY, pulumi.EnforcementLevel.ADVISORY
 
 
-def policy(severity: Severity, level: str) -> StackValidationPolicy:
-    """The findings of one severity, over all resources of the stack at once."""
+def policies(severity: Severity, level: pulumi.EnforcementLevel) -> list[pulumi.Policy]:
+    """Findings of one severity: in each resource by itself, and in the stack as a whole."""
 
-    def validate(args: StackValidationArgs, report: ReportViolation) -> None:
-        for text, urn in violations(args.resources, severity, CONTEXT, UnknownValueError):
+    def each(args: pulumi.ResourceValidationArgs, report: pulumi.ReportViolation) -> None:
+        for text in JUDGE.each(args, severity):
+            report(text, args.urn)
+
+    def stack(args: pulumi.StackValidationArgs, report: pulumi.ReportViolation) -> None:
+        for text, urn in JUDGE.stack(args.resources, severity):
             report(text, urn)
 
-    return StackValidationPolicy(f"{severity}s", DESCRIPTION, validate, EnforcementLevel(level))
+    return [
+        pulumi.ResourceValidationPolicy(f"{severity}s", DESCRIPTION, each, level),
+        pulumi.StackValidationPolicy(f"stack-{severity}s", DESCRIPTION, stack, level),
+    ]
 
 
-PolicyPack("tokenworks", [policy(*item) for item in ENFORCEMENT.items()])
+pulumi.PolicyPack("tokenworks", policies("error", MUST) + policies("warning", MAY))

@@ -105,6 +105,8 @@ class Rule:
     remedy: str
     """What to do, in general."""
     find: Callable[[Inventory, Context], Iterator[Violation]]
+    whole_set: bool = False
+    """It cannot judge an object without the others."""
 
 
 def field_of(path: Path) -> str:

@@ -2,34 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from policies import Context, evaluate, flatten, words
+from policies import RULES, Context, Rule, evaluate, flatten, words
 from policies.model import Manifest, Severity
 from policies.resources import Resource, manifests
 
 DESCRIPTION = "Why, and examples: ./tokenworks explain RULE"
-ENFORCEMENT: dict[Severity, str] = {"error": "mandatory", "warning": "advisory"}
-"""What a finding does to `preview` and `up`: stop them, or be printed."""
+CONTEXT_VARIABLE = "TOKENWORKS_POLICY_CONTEXT"
+"""Environment variable with `Context.to_json()`; without it nothing is exempt."""
 
 
-def violations(
-    resources: Iterable[Resource], severity: Severity, context: Context, unknown: type[Exception]
-) -> list[tuple[str, str]]:
-    """Sentence and URN of each finding of one severity."""
-    urns: list[str] = []
-    objects: list[Manifest] = []
-    for urn, manifest in manifests(resources, unknown):
-        for item in flatten([manifest]):
-            urns.append(urn)
-            objects.append(item)
-    return [
-        (words(finding), urns[violation.index])
-        for violation, finding in evaluate(objects, context)
-        if finding.severity == severity
-    ]
+@dataclass(frozen=True)
+class Judge:
+    """The rules with the context of one run of `preview` or `up`.
 
+    Each resource is judged before it is created, so that even an update without a preview stops
+    in time; what only the stack as a whole shows is judged when all of it is known: before the
+    first change in a preview, after the last one in an update.
+    """
 
-def context_from(text: str | None) -> Context:
-    """The context that the environment variable holds; the strictest one without it."""
-    return Context() if not text else Context.from_json(text)
+    context: Context
+    unknown: type[Exception]
+    """What reading a value raises that exists only after `up`."""
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str], unknown: type[Exception]) -> Judge:
+        """The judge for the environment that the engine gives a policy pack."""
+        text = environ.get(CONTEXT_VARIABLE)
+        return cls(Context.from_json(text) if text else Context(), unknown)
+
+    def each(self, resource: Resource, severity: Severity) -> list[str]:
+        """Findings of one severity about one resource."""
+        rules = [rule for rule in RULES if not rule.whole_set]
+        return [text for text, _ in self._findings([resource], severity, rules)]
+
+    def stack(self, resources: Iterable[Resource], severity: Severity) -> list[tuple[str, str]]:
+        """Findings of one severity, with their URN, that no resource shows by itself."""
+        every = list(resources)
+        known = {text for resource in every for text in self.each(resource, severity)}
+        return [item for item in self._findings(every, severity, RULES) if item[0] not in known]
+
+    def _findings(
+        self, resources: Iterable[Resource], severity: Severity, rules: Sequence[Rule]
+    ) -> list[tuple[str, str]]:
+        urns: list[str] = []
+        objects: list[Manifest] = []
+        for urn, manifest in manifests(resources, self.unknown):
+            for item in flatten([manifest]):
+                urns.append(urn)
+                objects.append(item)
+        return [
+            (words(finding), urns[violation.index])
+            for violation, finding in evaluate(objects, self.context, rules)
+            if finding.severity == severity
+        ]

@@ -40,7 +40,7 @@ def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
                 image.pod.index,
                 image.path,
                 f"{image.title} has an image whose digest is still unresolved: {name}",
-                "fill it from the registry with `./tokenworks versions pin`",
+                "replace `unresolved` by the digest that the registry gives for the tag",
                 context.unresolved,
             )
             continue

@@ -104,4 +104,5 @@ RULE = Rule(
     remedy="Give every namespace a NetworkPolicy with an empty podSelector and policyTypes Ingress "
     "and Egress, then allow DNS, the gateway, the picker and the scraper.",
     find=_find,
+    whole_set=True,
 )

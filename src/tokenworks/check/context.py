@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from policies import Context
+from policies import Context, Finding
 from tokenworks.catalog.bill import bill
+from tokenworks.catalog.engines import load_engines
 from tokenworks.spec.common import Image
 from tokenworks.spec.stack import Stack
 
@@ -36,6 +37,26 @@ def _unresolved(stack: Stack) -> Iterator[str]:
 def _images(stack: Stack) -> Iterator[Image]:
     for component in bill().components.values():
         yield from component.images.values()
+    for engine in load_engines().engines.values():
+        yield from (version.image for version in engine.versions.values())
     for model in stack.models:
         if model.spec.engine.image is not None:
             yield model.spec.engine.image
+
+
+def unresolved_revisions(stack: Stack, context: Context) -> Iterator[Finding]:
+    """Models whose weights have no revision yet: no object says so, and a branch can move."""
+    for model in stack.models:
+        if model.spec.model.revision != "unresolved":
+            continue
+        name = f"ModelRelease {model.metadata.name}"
+        source = stack.sources.get(f"ModelRelease/{model.metadata.name}")
+        yield Finding(
+            "unresolved-revision",
+            context.unresolved,
+            name,
+            "spec.model.revision",
+            f"the revision of {model.spec.model.uri} is still unresolved: the weights may change",
+            "replace `unresolved` by the commit that the hub shows for the weights",
+            None if source is None else source.as_posix(),
+        )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from policies import Context, Finding, Manifest, evaluate, name_of
 from tokenworks.check.conform import validate_schemas
+from tokenworks.check.context import unresolved_revisions
 from tokenworks.check.report import Report
 from tokenworks.check.schemas import build_schemas
 from tokenworks.render.release import Release
@@ -46,6 +47,7 @@ def check_environment(
     objects = [item.manifest for item in placed]
     schemas = build_schemas(tools.openapi, objects, tools.cache)
     found = [
+        *unresolved_revisions(stack, context),
         *_empty(releases),
         *_repeated(placed),
         *_valid(placed, validate_schemas(objects, tools.kubeconform, schemas)),

@@ -31,6 +31,11 @@ _OWN: Final = {
         "The last one that is applied wins; in an environment, two releases then undo each other.",
         "Remove one, or rename it.",
     ),
+    "unresolved-revision": (
+        "Weights have a revision",
+        "A branch of the hub can move: two pods of one release then serve different weights.",
+        "Write the commit into spec.model.revision.",
+    ),
     "empty-render": (
         "A release renders objects",
         "A release without objects looks like success and installs nothing.",
@@ -63,7 +68,7 @@ def explain(rule_id: str) -> str:
     """
     if rule_id in _OWN:
         what, why, remedy = _OWN[rule_id]
-        return f"{rule_id} (error): {what}\n\nWhy: {why}\n\nRemedy: {remedy}\n"
+        return f"{rule_id}: {what}\n\nWhy: {why}\n\nRemedy: {remedy}\n"
     try:
         return policies.explain(rule_id)
     except KeyError:
