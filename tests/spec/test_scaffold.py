@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tokenworks.cli import new
-from tokenworks.errors import UsageError
+from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.spec import scaffold
 from tokenworks.spec.environment import Provider
 from tokenworks.spec.load import load_stack
@@ -214,6 +214,12 @@ def test_a_broken_environment_is_said_first(
     (root / "stacks" / "env" / "tenants" / "research.yaml").write_text("[")
     with pytest.raises(DocumentErrors, match=r"tenants/research\.yaml"):
         new_model(root, "b", "env", Wanted(), engines)
+
+
+def test_a_disk_that_refuses(tmp_path: Path) -> None:
+    (tmp_path / "stacks").write_text("a file where the folder belongs")
+    with pytest.raises(TokenworksError, match=r"stacks: cannot be written: File exists"):
+        new_environment(tmp_path, "staging")
 
 
 def test_context_belongs_to_existing_clusters(tmp_path: Path) -> None:

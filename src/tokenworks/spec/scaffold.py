@@ -19,7 +19,7 @@ from string import Template
 from typing import Final, Literal
 
 from tokenworks.catalog.engines import load_engines
-from tokenworks.errors import UsageError
+from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.spec.environment import Provider
 from tokenworks.spec.load import environment_names, load_stack
 from tokenworks.spec.sourced import EngineCatalog
@@ -221,14 +221,13 @@ def new_environment(
         ),
     }
     stacks = root / "stacks"
-    stacks.mkdir(exist_ok=True)
     with _staging(stacks) as staged:
         for relative, text in texts.items():
             file = staged / "stacks" / name / relative
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
         load_stack(staged, name)
-        _put_folder(staged / "stacks" / name, stacks / name)
+        (staged / "stacks" / name).rename(stacks / name)
     return Written(tuple(stacks / name / relative for relative in texts))
 
 
@@ -367,18 +366,17 @@ def _newest(catalog: EngineCatalog, engine: str) -> str:
 @contextmanager
 def _staging(stacks: Path) -> Generator[Path]:
     """A folder beside the real ones, on the same file system, removed afterwards."""
-    staged = Path(tempfile.mkdtemp(prefix=".new-", dir=stacks))
     try:
-        yield staged
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
-
-
-def _put_folder(staged: Path, folder: Path) -> None:
-    try:
-        staged.rename(folder)
-    except OSError as error:  # another run was faster, or the disk refuses
-        raise UsageError(f"{folder} cannot be written: {error.strerror}") from None
+        stacks.mkdir(exist_ok=True)
+        staged = Path(tempfile.mkdtemp(prefix=".new-", dir=stacks))
+        try:
+            yield staged
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+    except OSError as error:
+        raise TokenworksError(
+            f"{error.filename or stacks}: cannot be written: {error.strerror}"
+        ) from None
 
 
 def _put_file(staged: Path, file: Path, root: Path) -> None:
@@ -387,5 +385,3 @@ def _put_file(staged: Path, file: Path, root: Path) -> None:
         os.link(staged, file)
     except FileExistsError:
         raise _exists(file, root) from None
-    except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}") from None
