@@ -135,7 +135,9 @@ def _comment(text: str, indent: str) -> str:
 
 def _block(key: str, value: object, indent: str) -> str:
     flow = isinstance(value, dict | list) and not value
-    text = yaml.safe_dump({key: value}, sort_keys=False, default_flow_style=flow, width=10**6)
+    text = yaml.dump(
+        {key: value}, Dumper=yaml.SafeDumper, sort_keys=False, default_flow_style=flow, width=10**6
+    )
     lines = text.strip()
     if flow:
         lines = lines.removeprefix("{").removesuffix("}")

@@ -72,7 +72,6 @@ LOGS: Final = "64Mi"
 _UNCOUNTED: Final = {"cpu": "1M", "memory": "1Pi", "ephemeral-storage": "1Pi"}
 """Quota of what is not rationed. A resource without quota would admit no pod at all."""
 _HELPER: Final = SmallResources(cpu="50m", memory="128Mi")
-_ROUTER: Final = SmallResources(cpu="100m", memory="256Mi")
 _STREAMED: Final = ("s3", "gs")
 _DNS: Final = "kube-system"
 _MONITORING: Final = "monitoring"
@@ -377,6 +376,12 @@ def model_values(stack: Stack, model: ModelRelease) -> ModelValues:
 # Gateway
 
 
+def _router_resources(max_body: str) -> SmallResources:
+    """The router holds whole bodies: room for sixteen of the largest, parsed or not."""
+    memory = quantity_value("128Mi") + 16 * quantity_value(max_body)
+    return SmallResources(cpu="100m", memory=_mebibytes(memory))
+
+
 def gateway_values(stack: Stack) -> GatewayValues:
     """Values of the chart `gateway`."""
     gateway, routing = stack.environment.spec.gateway, load_routing()
@@ -399,7 +404,7 @@ def gateway_values(stack: Stack) -> GatewayValues:
             header=routing.model_header,
             timeout="10s",
             verbosity=routing.router_verbosity,
-            resources=_ROUTER,
+            resources=_router_resources(gateway.max_request_body),
         ),
         network=GatewayNetwork(
             dns_namespace=_DNS,
