@@ -55,8 +55,8 @@ generate-schemas: venv ## JSON Schemas of the documents (schemas/)
 	@$(PY) -m tokenworks.spec.schema
 
 .PHONY: generate-charts
-generate-charts: venv ## values.schema.json and README of each chart
-	@$(PY) -m tokenworks.spec.values
+generate-charts: venv ## schema, values and README of each chart
+	@$(PY) -m tokenworks.render.chart_files
 
 .PHONY: generate-docs
 generate-docs: venv ## reference pages (docs/reference/)

@@ -1,6 +1,6 @@
 """What is generated in `charts/`: schema, default values and README of each chart.
 
-`python -m tokenworks.spec.values` writes them, `--check` names those that are stale.
+`python -m tokenworks.render.chart_files` writes them, `--check` names those that are stale.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tokenworks.spec.values import CHARTS
 
 Schema = dict[str, Any]
 ROOT = Path(__file__).parents[3] / "charts"
-HEADER = "# Written by `python -m tokenworks.spec.values`; do not edit.\n"
+HEADER = "# Written by `make generate-charts`; do not edit.\n"
 VALUES_MARK = "<!-- values -->"
 
 
@@ -135,9 +135,7 @@ def _comment(text: str, indent: str) -> str:
 
 def _block(key: str, value: object, indent: str) -> str:
     flow = isinstance(value, dict | list) and not value
-    text = yaml.dump(
-        {key: value}, Dumper=yaml.SafeDumper, sort_keys=False, default_flow_style=flow, width=10**6
-    )
+    text = yaml.dump({key: value}, sort_keys=False, default_flow_style=flow, width=1000)
     lines = text.strip()
     if flow:
         lines = lines.removeprefix("{").removesuffix("}")
@@ -232,7 +230,7 @@ def stale(root: Path = ROOT) -> list[Path]:
 def main(arguments: Sequence[str]) -> int:
     """Write the files, or with `--check` name the stale ones and return 1."""
     if list(arguments) not in ([], ["--check"]):
-        sys.stderr.write("usage: python -m tokenworks.spec.values [--check]\n")
+        sys.stderr.write("usage: python -m tokenworks.render.chart_files [--check]\n")
         return 2
     old = stale()
     if not arguments:
@@ -240,5 +238,9 @@ def main(arguments: Sequence[str]) -> int:
             path.write_text(chart_files()[path])
         return 0
     for path in old:
-        sys.stderr.write(f"{path}: stale; run `python -m tokenworks.spec.values`\n")
+        sys.stderr.write(f"{path}: stale; run `make generate-charts`\n")
     return 1 if old else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

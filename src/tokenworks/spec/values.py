@@ -2,12 +2,11 @@
 
 Every field is required unless null is among its values, so that a misspelt, missing or
 nulled value is an error instead of an empty place in an object. The files in `charts/`
-are written by `python -m tokenworks.spec.values`; `--check` only compares.
+are written by `python -m tokenworks.render.chart_files`.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -407,9 +406,3 @@ CHARTS: dict[str, type[Document]] = {
     "tenant": TenantValues,
 }
 """Chart: type of its values."""
-
-
-if __name__ == "__main__":
-    from tokenworks.render.chart_files import main
-
-    sys.exit(main(sys.argv[1:]))
