@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -45,7 +46,7 @@ def _sections(command: Any, path: str) -> Iterator[str]:
         for name, child in sorted(command.commands.items()):
             yield from _sections(child, f"{path} {name}")
         return
-    pieces = command.collect_usage_pieces(typer.Context(command))
+    pieces = [_plain(piece) for piece in command.collect_usage_pieces(typer.Context(command))]
     usage = " ".join([path, *pieces[1:], *pieces[:1]])  # options last, as people type them
     yield f"\n## {path.removeprefix('./tokenworks ')}\n\n```text\n{usage}\n```\n\n"
     yield f"{_help(command.help or '')}\n"
@@ -54,10 +55,14 @@ def _sections(command: Any, path: str) -> Iterator[str]:
         yield "\n| | meaning |\n|---|---|\n" + "".join(rows)
 
 
+def _plain(piece: str) -> str:
+    """`{ENV}` as `ENV`, `[[TEXT]]` as `[TEXT]`: what must be typed has no brackets."""
+    return re.sub(r"^\[\[(.*)\]\]$", r"[\1]", re.sub(r"[{}]", "", piece))
+
+
 def _help(docstring: str) -> str:
-    """The docstring; its example becomes a code line."""
-    body, found, example = inspect.cleandoc(docstring).partition("Example: ")
-    return f"{body.strip()}\n\nExample: `{example.strip()}`" if found else body.strip()
+    """The docstring; its examples become code lines."""
+    return re.sub(r"^Example: (.*)$", r"Example: `\1`", inspect.cleandoc(docstring), flags=re.M)
 
 
 def _row(parameter: Any) -> str:
@@ -69,7 +74,7 @@ def _row(parameter: Any) -> str:
         choices = ", ".join(f"`{choice}`" for choice in _choices(parameter))
         names += f" ({choices})" if choices else ""
     else:
-        names = f"`{parameter.metavar or parameter.name.upper()}`"
+        names = f"`{_cell(parameter.metavar or parameter.name.upper())}`"
     return f"| {names} | {_cell(meaning)} |\n"
 
 

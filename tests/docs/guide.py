@@ -77,9 +77,9 @@ def copy_tree(target: Path) -> Path:
     ).stdout
     for name in filter(None, listed.split("\0")):
         source = ROOT / name
-        if source.is_file():
+        if source.is_file() or source.is_symlink():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target / name)
+            shutil.copy2(source, target / name, follow_symlinks=False)
     (target / ".venv").symlink_to((ROOT / ".venv").resolve())
     return target
 
@@ -87,7 +87,7 @@ def copy_tree(target: Path) -> Path:
 def run(step: Step, folder: Path) -> str | None:
     """Run one command as a reader would type it; None, or what went wrong."""
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", step.command],
+        ["bash", "-o", "pipefail", "-c", step.command],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
