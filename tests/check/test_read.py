@@ -1,0 +1,195 @@
+"""Reading: every kind of bad file has its line and hides no other; every good one its objects."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tokenworks.check.read import Reading, read_paths
+from tokenworks.errors import UsageError
+
+TWO = "apiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: Pod\n"
+POD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n"
+
+
+def read(*paths: Path | str, stdin: bytes = b"") -> Reading:
+    return read_paths([str(path) for path in paths], io.BytesIO(stdin))
+
+
+def write(folder: Path, name: str, data: str | bytes) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+def kinds(reading: Reading) -> list[str]:
+    return [str(item.manifest["kind"]) for item in reading.objects]
+
+
+GOOD: dict[str, tuple[str, bytes, list[str]]] = {
+    "one": ("a.yaml", POD.encode(), ["Pod"]),
+    "yml": ("a.yml", POD.encode(), ["Pod"]),
+    "two documents": ("a.yaml", TWO.encode(), ["Pod", "Pod"]),
+    "empty documents": ("a.yaml", f"---\n---\n# nothing\n---\n{POD}---\n...\n".encode(), ["Pod"]),
+    "windows line ends": ("a.yaml", POD.replace("\n", "\r\n").encode(), ["Pod"]),
+    "byte order mark": ("a.yaml", b"\xef\xbb\xbf" + POD.encode(), ["Pod"]),
+    "utf-16": ("a.yaml", POD.encode("utf-16"), ["Pod"]),
+    "json": ("a.json", json.dumps({"apiVersion": "v1", "kind": "Pod"}).encode(), ["Pod"]),
+    "json with tabs": ("a.json", b'{\n\t"apiVersion": "v1",\n\t"kind": "Pod"\n}', ["Pod"]),
+    "list": (
+        "a.yaml",
+        b"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod}\n"
+        b"- {apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Service}]}\n",
+        ["Pod", "Service"],
+    ),
+    "typed list": ("a.yaml", b"apiVersion: v1\nkind: PodList\nitems: [{metadata: {}}]", ["Pod"]),
+    "empty list": ("a.yaml", b"apiVersion: v1\nkind: List\nitems: []", []),
+    "anchors": (
+        "a.yaml",
+        b"apiVersion: v1\nkind: Pod\nmetadata: {labels: &l {a: b}}\nspec: {<<: *l, x: *l}",
+        ["Pod"],
+    ),
+    "git's words in text": (
+        "a.yaml",
+        f"{POD}data:\n  text: |\n    Title\n    =======\n    <<<<<<< not a conflict\n".encode(),
+        ["Pod"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data", "expected"), GOOD.values(), ids=list(GOOD))
+def test_good_files(tmp_path: Path, name: str, data: bytes, expected: list[str]) -> None:
+    reading = read(write(tmp_path, name, data))
+    assert [finding.message for finding in reading.findings] == []
+    assert kinds(reading) == expected
+
+
+BAD: dict[str, tuple[bytes, str, int | None, str]] = {
+    "syntax": (b"apiVersion: v1\nkind: Pod\n  metadata: x\n", "unreadable", 3, "unreadable YAML"),
+    "tab": (b"a:\n\tb: c\n", "unreadable", 2, "unreadable YAML"),
+    "unclosed": (b'apiVersion: v1\nkind: "Pod\n', "unreadable", 3, "unreadable YAML"),
+    "duplicate key": (POD.encode() + b"kind: Job\n", "unreadable", 5, "key given twice"),
+    "nested duplicate": (POD.encode() + b"  name: b\n", "unreadable", 5, "key given twice"),
+    "unknown alias": (POD.encode() + b"spec: *x\n", "unreadable", 5, "alias *x"),
+    "tag": (POD.encode() + b"spec: !vault x\n", "unreadable", 5, "tag"),
+    "anchor in itself": (POD.encode() + b"spec: &a [*a]\n", "unreadable", 5, "contains itself"),
+    "binary": (b"apiVersion: v1\n\x00\x01", "unreadable", 2, "binary"),
+    "latin-1": (b"apiVersion: v1\nkind: caf\xe9\n", "unreadable", 2, "not utf-8 text"),
+    "conflict": (b"<<<<<<< HEAD\n" + POD.encode(), "leftover", 1, "merge conflict"),
+    "end of a conflict": (POD.encode() + b">>>>>>> b\n", "leftover", 5, "merge conflict"),
+    "helm template": (b"{{- if .Values.x }}\n" + POD.encode(), "leftover", 1, "template syntax"),
+    "value from helm": (b"kind: Pod\nmetadata:\n  name: {{ .x }}\n", "leftover", 3, "template"),
+    "placeholder name": (
+        POD.replace("name: a", "name: ${NAME}").encode(),
+        "leftover",
+        4,
+        "${NAME}",
+    ),
+    "placeholder image": (
+        POD.encode() + b"spec:\n  containers:\n  - image: <your image>\n",
+        "leftover",
+        7,
+        "<your image>",
+    ),
+    "quoted template": (POD.encode() + b'x: "{{ .Values.x }}"\n', "leftover", 5, "{{ .Values.x }}"),
+    "no apiVersion": (b"kind: Pod\nmetadata: {}\n", "not-an-object", 1, "apiVersion is missing"),
+    "misspelt kind": (b"apiVersion: v1\nKind: Pod\n", "not-an-object", 1, "kind is missing"),
+    "kind of the wrong type": (b"apiVersion: v1\nkind: 3\n", "not-an-object", 2, "is no text"),
+    "a list": (b"- a\n- b\n", "not-an-object", 1, "found no map"),
+    "a word": (b"hello\n", "not-an-object", 1, "found no map"),
+    "our own document": (
+        b"apiVersion: tokenworks.dev/v1alpha1\nkind: Tenant\n",
+        "not-an-object",
+        1,
+        "not a Kubernetes",
+    ),
+    "twice": (f"{POD}---\n{POD}".encode(), "repeated-object", 6, "line 1 too"),
+}
+
+
+@pytest.mark.parametrize(("data", "rule", "line", "says"), BAD.values(), ids=list(BAD))
+def test_bad_files(tmp_path: Path, data: bytes, rule: str, line: int | None, says: str) -> None:
+    path = write(tmp_path, "bad.yaml", data)
+    good = write(tmp_path, "good.yaml", POD.replace("name: a", "name: good"))
+    reading = read(path, good)
+    assert [(f.rule, f.line, f.file) for f in reading.findings] == [(rule, line, str(path))]
+    assert says in reading.findings[0].message
+    assert reading.findings[0].remedy
+    assert "good" in [item.manifest["metadata"]["name"] for item in reading.objects[-1:]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'kind: PrometheusRule\nspec: {summary: "{{ $labels.pod }} is down"}',
+        'kind: ApplicationSet\nspec: {name: "{{ .path.basename }}"}',
+        'kind: Pod\nspec: {args: ["--chat-template", "{% for m in x %}{{ m.role }}{% endfor %}"]}',
+        'kind: Pod\nspec: {args: ["$(VAR)", "${VAR}", "<|im_start|>"]}',
+        'kind: ConfigMap\ndata: {template: "{{ .Values.global.hub }}"}',
+        "kind: CustomResourceDefinition\nspec: {image: '<registry>/<name>'}",
+    ],
+)
+def test_templates_that_belong_there(tmp_path: Path, text: str) -> None:
+    reading = read(write(tmp_path, "a.yaml", f"apiVersion: v1\n{text}\n"))
+    assert [finding.message for finding in reading.findings] == []
+
+
+def test_alias_bombs_are_refused_quickly(tmp_path: Path) -> None:
+    lines = ["apiVersion: v1", "kind: Pod", "a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    reading = read(write(tmp_path, "bomb.yaml", "\n".join(lines)))
+    assert [finding.rule for finding in reading.findings] == ["unreadable"]
+
+
+def test_lines_of_fields(tmp_path: Path) -> None:
+    text = f"{POD}spec:\n  containers:\n  - name: x\n    image: y\n"
+    item = read(write(tmp_path, "a.yaml", text)).objects[0]
+    assert item.line() == 1
+    assert item.line(("metadata", "name")) == 4
+    assert item.line(("spec", "containers", 0, "image")) == 8
+    assert item.line(("spec", "containers", 0, "startupProbe")) == 7
+    assert item.line(("spec", "volumes", 3)) == 5
+
+
+def test_folders(tmp_path: Path) -> None:
+    for name in ("b/a.yaml", "a.yml", "c.json", "d.txt", ".git/x.yaml", "node_modules/x.yaml"):
+        write(tmp_path, name, POD if not name.endswith("json") else '{"x": 1}')
+    write(tmp_path, "values.yaml", "replicas: 1\nspec: {}\n")
+    write(tmp_path, "tenant.yaml", "apiVersion: tokenworks.dev/v1alpha1\nkind: Tenant\n")
+    reading = read(tmp_path)
+    assert [Path(item.file).name for item in reading.objects] == ["a.yml", "a.yaml"]
+    assert sorted(Path(f).name for f in reading.without_objects) == [
+        "c.json", "tenant.yaml", "values.yaml",
+    ]  # fmt: skip
+    assert reading.files == 5
+    assert reading.findings == ()
+
+
+def test_a_misspelt_object_in_a_folder_is_no_other_file(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "apiVerson: v1\nkind: Pod\nmetadata: {name: x}\n")
+    assert [finding.rule for finding in read(tmp_path).findings] == ["not-an-object"]
+
+
+def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.yaml", POD)
+    assert len(read(path, tmp_path, path).objects) == 1
+
+
+def test_standard_input() -> None:
+    reading = read("-", stdin=POD.encode())
+    assert kinds(reading) == ["Pod"]
+    assert reading.objects[0].file == "(standard input)"
+
+
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        read(tmp_path / "absent.yaml")
+
+
+def test_a_link_that_leads_nowhere_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").symlink_to(tmp_path / "absent")
+    assert [finding.rule for finding in read(tmp_path).findings] == ["unreadable"]
