@@ -6,6 +6,7 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/coremain"
 
+	_ "github.com/coredns/coredns/plugin/bind"
 	_ "github.com/coredns/coredns/plugin/cache"
 	_ "github.com/coredns/coredns/plugin/errors"
 	_ "github.com/coredns/coredns/plugin/health"
@@ -17,7 +18,7 @@ import (
 
 func main() {
 	dnsserver.Directives = []string{
-		"reload", "health", "ready", "errors", "cache", "loadbalance", "kubernetes",
+		"reload", "bind", "health", "ready", "errors", "cache", "loadbalance", "kubernetes",
 	}
 	coremain.Run()
 }
