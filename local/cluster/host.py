@@ -22,7 +22,7 @@ _CAP_SYS_RESOURCE = 24
 _SHARED = (
     "/var/lib/kubelet/device-plugins", "/var/lib/kubelet/plugins_registry", "/var/lib/kubelet",
     "/var/log/containers", "/run/containerd/s", "/run/containerd/runc/k8s.io",
-    "/run/containerd/runc", "/run/containerd/io.containerd.runtime.v1.linux", "/run/containerd",
+    "/run/containerd/runc", "/run/containerd/fifo", "/run/containerd/io.containerd.runtime.v1.linux", "/run/containerd",
     "/run/netns", "/var/run/netns", "/opt/cni/bin", "/opt/cni", "/opt/containerd",
     "/var/lib/cni/results", "/var/lib/cni", "/etc/cni/net.d", "/etc/cni",
 )  # fmt: skip

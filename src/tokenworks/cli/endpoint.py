@@ -30,7 +30,11 @@ def gateway_url(stack: Stack) -> Iterator[str]:
     if stack.environment.spec.cluster.provider == "local":
         from local import cluster  # noqa: PLC0415 - only where the local cluster is used
 
-        address = cluster.forward(stack.name, gateway.namespace, gateway_service(stack), gateway.port)
+        from tokenworks.cli.local import kube_programs  # noqa: PLC0415
+
+        address = cluster.forward_service(
+            stack.name, gateway.namespace, gateway_service(stack), gateway.port, kube_programs()
+        )
         yield f"http://{address}"
         return
     with _port_forward(stack) as url:
