@@ -28,6 +28,7 @@ __all__ = [
     "check",
     "evaluate",
     "explain",
+    "field_of",
     "flatten",
     "name_of",
     "words",

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from policies import Finding, Manifest, name_of
+from policies import Finding, Manifest, field_of, name_of
 from tokenworks.check.schemas import LOCATION
 from tokenworks.errors import TokenworksError
-from tokenworks.spec.problems import FieldPath, field_name
+from tokenworks.spec.problems import FieldPath
 
 
 def validate_schemas(
@@ -136,7 +136,7 @@ def _finding(
         "schema",
         "error",
         name_of(manifest),
-        field_name(path),
+        field_of(path),
         message,
         remedy or "give the field the type and value its schema asks for",
     )

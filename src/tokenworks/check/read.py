@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from policies import Finding, Manifest
+from policies import Finding, Manifest, field_of
 from tokenworks.errors import UsageError
 from tokenworks.spec.common import API_VERSION
-from tokenworks.spec.problems import FieldPath, Flaw, field_name
+from tokenworks.spec.problems import FieldPath, Flaw
 from tokenworks.spec.yamlsource import (
     Mapping,
     Node,
@@ -120,7 +120,7 @@ def _finding(file: str, rule: str, flaw: Flaw, kind: str = "") -> Finding:
         rule,
         "error",
         kind,
-        field_name(flaw.path),
+        field_of(flaw.path),
         f"{flaw.found}{allowed}",
         flaw.remedy or "correct the file",
         file,

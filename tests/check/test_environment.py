@@ -1,0 +1,132 @@
+"""Whole environments: sound as they are, and what breaks one is said with its document."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from local.images import local_image_names
+from local.toolchain import module_dir
+from policies import Context
+from tokenworks.check.context import context_of, unresolved_revisions
+from tokenworks.check.environment import CheckTools, check_environment
+from tokenworks.check.report import Report
+from tokenworks.render import RenderTools, render
+from tokenworks.render.release import Release
+from tokenworks.spec.load import load_stack
+from tokenworks.spec.stack import Manifest, Stack
+
+pytestmark = [pytest.mark.helm, pytest.mark.kubeconform]
+
+NGINX = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: team}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: "nginx:1.27"}]}
+"""
+
+
+@pytest.fixture(scope="module")
+def tools(kubeconform: Path, tmp_path_factory: pytest.TempPathFactory) -> CheckTools:
+    openapi = module_dir("k8s.io/kubernetes") / "api" / "openapi-spec" / "v3"
+    return CheckTools(kubeconform, openapi, tmp_path_factory.mktemp("schemas"))
+
+
+@pytest.fixture(scope="module", params=["local", "dev"])
+def environment(
+    request: pytest.FixtureRequest, root: Path, helm: Path
+) -> tuple[Stack, tuple[Release, ...]]:
+    stack = load_stack(root, request.param)
+    return stack, render(stack, RenderTools(helm, module_dir))
+
+
+def context(stack: Stack) -> Context:
+    return context_of(stack, local_image_names())
+
+
+def checked(stack: Stack, releases: tuple[Release, ...], tools: CheckTools) -> Report:
+    return check_environment(stack, releases, context(stack), tools)
+
+
+def test_our_environments_are_sound(
+    environment: tuple[Stack, tuple[Release, ...]], tools: CheckTools
+) -> None:
+    stack, releases = environment
+    report = checked(stack, releases, tools)
+    assert [f for f in report.findings if f.severity == "error"] == []
+    assert report.objects == sum(len(release.objects) for release in releases) > 100
+    assert {f.rule for f in report.findings} <= {"image-digest", "unresolved-revision"}
+    assert bool(report.findings) is (stack.name == "dev")
+
+
+def test_applying_refuses_what_is_unresolved(
+    environment: tuple[Stack, tuple[Release, ...]], tools: CheckTools
+) -> None:
+    stack, releases = environment
+    applying = replace(context(stack), unresolved="error")
+    report = check_environment(stack, releases, applying, tools)
+    assert report.exit_code == (1 if stack.name == "dev" else 0)
+    assert bool(list(unresolved_revisions(stack, applying))) is (stack.name == "dev")
+
+
+@pytest.fixture(scope="module")
+def local(root: Path) -> Stack:
+    return load_stack(root, "local")
+
+
+def test_what_is_wrong_names_its_document(local: Stack, tools: CheckTools) -> None:
+    web = yaml.safe_load(NGINX)
+    web["spec"]["replicsa"] = 1
+    place = (Path("stacks/local/manifests/web.yaml"), 2)
+    stack = replace(local, manifests=(web,), manifest_sources=(place,))
+    report = checked(stack, (Release("manifests", "models", "", (web,)),), tools)
+    assert {f.rule for f in report.findings} == {"schema", "image-digest", "network-policy"}
+    assert {(f.file, f.line) for f in report.findings} == {("stacks/local/manifests/web.yaml", 2)}
+    assert {f.object for f in report.findings} == {"Deployment team/web"}
+    assert report.exit_code == 1
+
+
+def test_a_model_names_its_file(local: Stack, tools: CheckTools) -> None:
+    name = local.models[0].metadata.name
+    release = Release(f"model-{name}", "models", "team", (yaml.safe_load(NGINX),))
+    files = {f.file for f in checked(local, (release,), tools).findings}
+    assert files == {f"stacks/local/models/{name}.yaml"}
+
+
+def test_an_empty_release_and_a_repeated_object(local: Stack, tools: CheckTools) -> None:
+    space: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+    releases = (
+        Release("one", "platform", "", (space,)),
+        Release("two", "platform", "", (space,)),
+        Release("three", "platform", "", ()),
+    )
+    found = {f.rule: f for f in checked(local, releases, tools).findings}
+    assert found.keys() == {"empty-render", "repeated-object"}
+    assert found["empty-render"].object == "release three"
+    assert "by release one and by release two" in found["repeated-object"].message
+
+
+def test_an_environment_that_renders_nothing(local: Stack, tools: CheckTools) -> None:
+    assert checked(local, (), tools).exit_code == 2
+
+
+def test_a_kind_whose_crd_is_not_installed(local: Stack, tools: CheckTools) -> None:
+    queue: Manifest = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue",
+                       "metadata": {"name": "x"}}  # fmt: skip
+    report = checked(local, (Release("queues", "platform", "", (queue,)),), tools)
+    assert [f.rule for f in report.findings] == ["schema"]
+    assert "no schema for kueue.x-k8s.io/v1beta2 ClusterQueue" in report.findings[0].message
+
+
+def test_objects_without_a_namespace_are_in_the_releases(local: Stack, tools: CheckTools) -> None:
+    web = yaml.safe_load(NGINX)
+    del web["metadata"]["namespace"]
+    report = checked(local, (Release("extra", "models", "team", (web,)),), tools)
+    assert {f.object for f in report.findings} == {"Deployment team/web"}
