@@ -28,6 +28,8 @@ class Engine:
     """It does not run without an accelerator, unless it is a CPU build or told to."""
     probe_seconds: int
     """Least timeout that a healthy, busy one needs to answer a probe."""
+    port_variable: str | None
+    """Its own variable that a Service called like it would overwrite."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ def _facts() -> _Facts:
                 re.compile(item["command"]),
                 item["gpu"],
                 item.get("probeSeconds", 5),
+                item.get("portVariable"),
             )
             for item in data["engines"]
         ),

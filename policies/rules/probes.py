@@ -18,6 +18,8 @@ _LEAST_WINDOW = 60
 """Seconds a busy engine may stay silent before it is restarted."""
 _LEAST_STARTUP = 120
 """Seconds below which no GPU engine has loaded weights: the default is 30."""
+_PATIENCE = 5
+"""Seconds that any busy engine may take to answer a probe."""
 _LONGEST_DELAY = 60
 """Seconds of initial delay that liveness may have; more of it is a startup probe in disguise."""
 _HANDLERS = ("httpGet", "exec", "tcpSocket", "grpc")
@@ -110,7 +112,7 @@ def _missing(probe: _Probe, kind: str) -> Violation:
 
 
 def _patience(program: Program) -> int:
-    return program.engine.probe_seconds if program.engine else 5
+    return program.engine.probe_seconds if program.engine else _PATIENCE
 
 
 # --- probes that lie -------------------------------------------------------
@@ -122,11 +124,15 @@ def _lies(probe: _Probe, kind: str) -> Iterator[Violation]:
         reason = _exec_lie(command_of(mapping(probe.spec["exec"]), {}))
         if reason:
             yield probe.violation(f"has a {probe.key} that {reason}", honest, "exec")
-    elif "tcpSocket" in probe.spec and probe.program.engine is not None:
+    elif "tcpSocket" in probe.spec and _speaks_http(probe.program):
         reason = "opens a TCP port only, which a stuck engine still accepts"
         yield probe.violation(f"has a {probe.key} that {reason}", honest, "tcpSocket")
     elif "httpGet" in probe.spec:
         yield from _locked_path(probe, kind)
+
+
+def _speaks_http(program: Program) -> bool:
+    return program.engine is not None and "grpc" not in program.command.text
 
 
 _ALWAYS_TRUE = re.compile(
@@ -181,7 +187,9 @@ def _locked_path(probe: _Probe, kind: str) -> Iterator[Violation]:
 
 
 def _startup_timing(probe: _Probe) -> Iterator[Violation]:
-    yield from _impatient(probe, "warning")
+    if _patience(probe.program) > _PATIENCE:
+        # Its health check takes a second even when idle, so it would never start.
+        yield from _impatient(probe, "warning")
     window, delay = probe.window, probe.delay
     if window is None or delay is None or not probe.program.needs_gpu:
         return

@@ -24,11 +24,12 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         if (pod.index, pod.path) in seen:
             continue
         seen.add((pod.index, pod.path))
-        collides = (pod.namespace, engine.name) in services
+        variable = engine.port_variable or f"{engine.name.upper()}_PORT"
+        collides = engine.port_variable is not None and (pod.namespace, engine.name) in services
         because = (
-            f"Service {engine.name} sets {engine.name.upper()}_PORT=tcp://…, which stops it"
+            f"Service {engine.name} sets {variable}=tcp://…, which stops it"
             if collides
-            else f"a Service called {engine.name} would set {engine.name.upper()}_PORT"
+            else f"a Service called {engine.name} would set {variable}"
         )
         yield Violation(
             pod.index,

@@ -8,7 +8,7 @@ from typing import Any
 
 from policies.engines import Program, is_accelerator
 from policies.inventory import Inventory
-from policies.model import Context, Rule, Violation
+from policies.model import Context, Rule, Severity, Violation
 from policies.pods import Container
 from policies.tree import Unknown, at, mapping, quantity, sequence
 
@@ -57,6 +57,8 @@ def _shm(container: Container) -> tuple[int, Mapping[str, Any]] | None:
 
 def _volume(program: Program, position: int, volume: Mapping[str, Any]) -> Iterator[Violation]:
     container = program.container
+    # One rank can do without shared memory; then this is advice.
+    severity: Severity = "error" if _ranks_share(program) else "warning"
     path = (*container.pod.path, "volumes", position)
     if "emptyDir" not in volume or isinstance(volume["emptyDir"], Unknown):
         return
@@ -67,6 +69,7 @@ def _volume(program: Program, position: int, volume: Mapping[str, Any]) -> Itera
             (*path, "emptyDir"),
             f"{program.title} has /dev/shm on disk: medium is not Memory",
             _REMEDY,
+            severity,
         )
         return
     size, limit = empty.get("sizeLimit"), at(container.spec, "resources", "limits", "memory")
@@ -74,8 +77,9 @@ def _volume(program: Program, position: int, volume: Mapping[str, Any]) -> Itera
         yield Violation(
             container.pod.index,
             (*path, "emptyDir"),
-            f"{program.title} has /dev/shm without sizeLimit: it grows to half the node's memory",
+            f"{program.title} has /dev/shm without sizeLimit: it may take all of the pod's memory",
             _REMEDY,
+            severity,
         )
     elif _exceeds(size, limit):
         yield Violation(
@@ -112,7 +116,7 @@ RULE = Rule(
     severity="error",
     title="Ranks that share a node have shared memory",
     reason="Tensor-parallel ranks talk through /dev/shm. A container has 64 MiB of it, and NCCL "
-    "fails or hangs; a memory volume without a limit takes the node's memory.",
+    "fails or hangs; a memory volume without a limit can take all of the pod's.",
     remedy="Mount an emptyDir with medium Memory and a sizeLimit at /dev/shm; it counts against "
     "the container's memory limit.",
     find=_find,

@@ -27,6 +27,14 @@ def test_a_service_called_like_the_engine_stops_it() -> None:
     assert found("service-links", deployment(spec), service)[0].severity == "warning"
 
 
+def test_a_service_called_like_another_engine_is_only_noise() -> None:
+    service = named("v1", "Service")
+    service["metadata"]["name"] = "simulator"
+    simulator = engine(image="ghcr.io/tokenworks/simulator:0.1.0", resources=None)
+    findings = found("service-links", deployment(pod(simulator, enableServiceLinks=None)), service)
+    assert [f.severity for f in findings] == ["warning"]
+
+
 def test_service_links_elsewhere() -> None:
     other = engine(image="nginx:1.27", args=None, resources=None)
     for spec in (pod(), pod(enableServiceLinks=Unknown()), pod(other, enableServiceLinks=None)):
@@ -87,6 +95,11 @@ def test_ranks_from_a_variable() -> None:
 )
 def test_shared_memory_compliant_or_not_needed(spec: Object) -> None:
     assert found("shared-memory", deployment(spec)) == []
+
+
+def test_shared_memory_of_one_rank_is_advice() -> None:
+    findings = found("shared-memory", deployment(with_shm(ranks([], gpus=1), {"medium": "Memory"})))
+    assert [f.severity for f in findings] == ["warning"]
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,19 @@ def test_liveness_outlasts_readiness() -> None:
     assert found("liveness-probe", deployment(pod(fine))) == []
 
 
+def test_startup_is_not_busy_but_sglang_is_slow() -> None:
+    probe = live(failureThreshold=60)
+    assert found("startup-probe", deployment(pod(engine(startupProbe=probe)))) == []
+    sglang = engine(image="lmsysorg/sglang:v0.5.16", startupProbe=probe)
+    assert [f.severity for f in found("startup-probe", deployment(pod(sglang)))] == ["warning"]
+
+
+def test_tcp_is_all_there_is_to_grpc() -> None:
+    tcp = {"tcpSocket": {"port": 8000}, "timeoutSeconds": 5}
+    served = engine(args=["--grpc"], readinessProbe=tcp)
+    assert found("readiness-probe", deployment(pod(served))) == []
+
+
 def test_sglang_needs_ten_seconds() -> None:
     probe = live(timeoutSeconds=5, periodSeconds=30)
     sglang = engine(image="lmsysorg/sglang:v0.5.16", livenessProbe=probe)
@@ -190,6 +203,10 @@ SPEAKING: dict[str, Object] = {
     "llama.cpp": bare(image="ghcr.io/ggml-org/llama.cpp:server", args=None, resources=None),
     "ollama": bare(image="ollama/ollama:0.9", args=None, resources=None),
     "deep learning container": bare(image="public.ecr.aws/deep-learning-containers/vllm:0.26"),
+    "tgi": bare(image="ghcr.io/huggingface/text-generation-inference:3", args=None),
+    "lmdeploy": bare(image="x", command=["lmdeploy", "serve", "api_server", "m"], args=None),
+    "nim": bare(image="nvcr.io/nim/meta/llama-3.1-8b-instruct:1", args=None),
+    "grpc": bare(image="x", command=["python3", "-m", "vllm.entrypoints.grpc_server"]),
     "unknown program with a GPU": bare(image="registry.example/embedder:1", args=None),
 }
 
