@@ -12,6 +12,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from tokenworks.render import platform
+from tokenworks.render.defaults import helm_values
 from tokenworks.render.helm import RenderTools, template
 from tokenworks.render.release import Layer, Release
 from tokenworks.render.values import (
@@ -36,8 +37,7 @@ LAYERS: tuple[Layer, ...] = ("crds", "operators", "platform", "models")
 def _ours(
     tools: RenderTools, chart: str, name: str, namespace: str, values: Document
 ) -> tuple[platform.Manifest, ...]:
-    data = values.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return template(tools.helm, CHARTS / chart, name, namespace, data)
+    return template(tools.helm, CHARTS / chart, name, namespace, helm_values(chart, values))
 
 
 def _queues(stack: Stack, tools: RenderTools) -> list[Release]:

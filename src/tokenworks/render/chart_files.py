@@ -14,27 +14,8 @@ from typing import Any, cast
 
 import yaml
 
-from tokenworks.render.values import (
-    gateway_values,
-    model_values,
-    queues_values,
-    tenant_values,
-)
-from tokenworks.spec.common import Document, Metadata
-from tokenworks.spec.environment import Cluster, Component, Environment, EnvironmentSpec, Kueue
-from tokenworks.spec.environment import Platform as PlatformSpec
-from tokenworks.spec.model import (
-    Caches,
-    Engine,
-    ModelRelease,
-    ModelReleaseSpec,
-    Resources,
-    Startup,
-    Weights,
-    WeightsCache,
-)
-from tokenworks.spec.stack import Stack
-from tokenworks.spec.tenant import Tenant, TenantSpec
+from tokenworks.render.defaults import default_values
+from tokenworks.spec.common import Document
 from tokenworks.spec.values import CHARTS
 
 Schema = dict[str, Any]
@@ -43,64 +24,23 @@ HEADER = "# Written by `make generate-charts`; do not edit.\n"
 VALUES_MARK = "<!-- values -->"
 
 
-# Defaults: what a chart installs without any values of the user
-
-
-def _default_stack() -> Stack:
-    """A cluster with nothing but the gateway, and one simulated model without a GPU."""
-    environment = Environment(
-        metadata=Metadata(name="default"),
-        spec=EnvironmentSpec(
-            cluster=Cluster(provider="existing", context="default"),
-            platform=PlatformSpec(
-                kueue=Kueue(enabled=False), leader_worker_set=Component(enabled=False)
-            ),
-        ),
-    )
-    model = ModelRelease(
-        metadata=Metadata(name="simulator"),
-        spec=ModelReleaseSpec(
-            tenant="default",
-            model=Weights(uri="dummy://simulator", size="1Mi", max_context=8192),
-            engine=Engine(name="simulator", version="0.1.0"),
-            resources=Resources(gpus=0, cpu="100m", memory="256Mi", ephemeral_storage="256Mi"),
-            caches=Caches(weights=WeightsCache(kind="none")),
-            startup=Startup(load="60s", drain="30s"),
-        ),
-    )
-    tenant = Tenant(metadata=Metadata(name="default"), spec=TenantSpec())
-    return Stack(environment=environment, models=(model,), tenants=(tenant,))
-
-
-def default_values() -> dict[str, Document]:
-    """Values of each chart's values.yaml: made by the functions that render environments."""
-    stack = _default_stack()
-    model = model_values(stack, stack.models[0])
-    tenant = tenant_values(stack, stack.tenants[0])
-    return {
-        "model": model.model_copy(update={"labels": {}}),
-        "gateway": gateway_values(stack).model_copy(update={"models": {}}),
-        "queues": queues_values(stack),
-        "tenant": tenant.model_copy(update={"labels": {}}),
-    }
-
-
 # Schema
 
 
-def _without_titles(node: object) -> object:
-    """Titles repeat the field's name; everything else stays."""
+def _closed(node: object) -> object:
+    """Maps take keys of their pattern only. Titles, which repeat the field's name, are left out."""
     if isinstance(node, list):
-        return [_without_titles(item) for item in cast("list[object]", node)]
+        return [_closed(item) for item in cast("list[object]", node)]
     if not isinstance(node, dict):
         return node
     items = cast("dict[str, object]", node).items()
-    return {k: _without_titles(v) for k, v in items if not (k == "title" and isinstance(v, str))}
+    kept = {k: _closed(v) for k, v in items if not (k == "title" and isinstance(v, str))}
+    return {**kept, "additionalProperties": False} if "patternProperties" in kept else kept
 
 
 def schema(values: type[Document]) -> Schema:
     """JSON Schema of a chart's values, closed at every level."""
-    made = cast("Schema", _without_titles(values.model_json_schema(by_alias=True)))
+    made = cast("Schema", _closed(values.model_json_schema(by_alias=True)))
     # Helm hands these to every chart, wanted or not.
     made["properties"]["global"] = {"type": "object", "description": "Set by Helm; not used."}
     made["properties"]["tokenworks-lib"] = {
@@ -135,7 +75,7 @@ def _comment(text: str, indent: str) -> str:
 
 def _block(key: str, value: object, indent: str) -> str:
     flow = isinstance(value, dict | list) and not value
-    text = yaml.dump({key: value}, sort_keys=False, default_flow_style=flow, width=1000)
+    text = yaml.dump({key: value}, sort_keys=False, default_flow_style=flow, width=1000)  # pyright: ignore[reportUnknownMemberType]
     lines = text.strip()
     if flow:
         lines = lines.removeprefix("{").removesuffix("}")

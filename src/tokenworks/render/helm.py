@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
@@ -42,7 +43,8 @@ def template(
     """
     with tempfile.TemporaryDirectory(prefix="tokenworks-helm-") as folder:
         path = Path(folder) / "values.yaml"
-        path.write_text(yaml.dump(dict(values), Dumper=yaml.CSafeDumper, sort_keys=True))
+        # JSON is YAML without its surprises: Helm reads the key in `n: 1` as false.
+        path.write_text(json.dumps(dict(values), sort_keys=True))
         result = subprocess.run(
             [
                 helm, "template", name, chart, "--namespace", namespace, "--values", path,

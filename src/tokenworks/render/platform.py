@@ -20,7 +20,10 @@ def namespace_object(name: str, labels: dict[str, str] | None = None) -> Manifes
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": {"name": name, "labels": {"app.kubernetes.io/part-of": "tokenworks", **(labels or {})}},
+        "metadata": {
+            "name": name,
+            "labels": {"app.kubernetes.io/part-of": "tokenworks", **(labels or {})},
+        },
     }
 
 
@@ -64,7 +67,11 @@ def kueue_values(stack: Stack) -> dict[str, Any]:
     config = values["managerConfig"]["controllerManagerConfigYaml"]
     # Kueue's own default evicts what loads longer than half an hour.
     timeout = f"{int(duration_seconds(kueue.pods_ready_timeout))}s"
-    config["waitForPodsReady"] = {"timeout": timeout, "recoveryTimeout": timeout, "blockAdmission": False}
+    config["waitForPodsReady"] = {
+        "timeout": timeout,
+        "recoveryTimeout": timeout,
+        "blockAdmission": False,
+    }
     values["managerConfig"]["controllerManagerConfigYaml"] = yaml.dump(config, sort_keys=True)
     return values
 

@@ -76,7 +76,9 @@ def compare(files: dict[str, str], folder: Path) -> TreeChange:
     return TreeChange(
         added=tuple(sorted(files.keys() - there.keys())),
         changed=tuple(
-            sorted(p for p in files.keys() & there.keys() if there[p].read_bytes() != files[p].encode())
+            sorted(
+                p for p in files.keys() & there.keys() if there[p].read_bytes() != files[p].encode()
+            )
         ),
         removed=tuple(sorted(there.keys() - files.keys())),
     )

@@ -1,0 +1,136 @@
+"""Documents and values that the chart tests share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tokenworks.render.defaults import default_values, helm_values
+from tokenworks.render.values import gateway_values, model_values, queues_values, tenant_values
+from tokenworks.spec.environment import Environment
+from tokenworks.spec.model import ModelRelease
+from tokenworks.spec.stack import Stack
+from tokenworks.spec.tenant import Tenant
+
+ENVIRONMENT: dict[str, Any] = {
+    "metadata": {"name": "lab", "labels": {"team": "platform"}},
+    "spec": {
+        "cluster": {"provider": "existing", "context": "lab"},
+        "nodePools": {
+            "h100": {
+                "gpu": "nvidia-h100-80gb",
+                "gpusPerNode": 8,
+                "nodes": 2,
+                "rdma": {"resource": "vpc.amazonaws.com/efa", "perNode": 32},
+                "labels": {"tokenworks.dev/pool": "h100"},
+                "taints": [{"key": "nvidia.com/gpu", "value": "present"}],
+            },
+            "l4": {
+                "gpu": "nvidia-l4-24gb",
+                "gpusPerNode": 4,
+                "nodes": 3,
+                "labels": {"tokenworks.dev/pool": "l4"},
+                "taints": [{"key": "spot"}],
+            },
+        },
+        "gateway": {"hostname": "llm.example.com", "requestTimeout": "200s"},
+    },
+}
+TENANT: dict[str, Any] = {
+    "metadata": {"name": "research", "labels": {"floor": "3"}},
+    "spec": {
+        "quota": {"h100": {"gpus": 6}, "l4": {"gpus": 4, "borrow": True}},
+        "costLabels": {"cost-center": "r1"},
+    },
+}
+MODEL: dict[str, Any] = {
+    "metadata": {"name": "demo", "labels": {"line": "chat"}},
+    "spec": {
+        "tenant": "research",
+        "model": {
+            "uri": "hf://Qwen/Qwen3-32B",
+            "revision": "0123456789012345678901234567890123456789",
+            "size": "66G",
+            "servedName": "Qwen/Qwen3-32B",
+            "maxContext": 32768,
+            "tokenSecret": "hub-token",
+        },
+        "engine": {
+            "name": "vllm",
+            "version": "0.26.0",
+            "image": {
+                "repository": "docker.io/vllm/vllm-openai",
+                "tag": "v0.26.0",
+                "digest": "sha256:" + "ab" * 32,
+            },
+            "flags": {"gpu-memory-utilization": 0.92},
+        },
+        "topology": {"tensorParallel": 2},
+        "pool": "h100",
+        "replicas": 2,
+        "resources": {"gpus": 2, "cpu": "16", "memory": "96Gi", "ephemeralStorage": "120Gi"},
+        "startup": {"downloadBytesPerSecond": "200M", "load": "300s", "drain": "120s"},
+    },
+}
+
+
+def laid(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`over` laid onto a copy of `base`, map by map; None removes."""
+    result = dict(base)
+    for key, value in over.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict) and isinstance(base.get(key), dict):
+            result[key] = laid(base[key], value)
+        else:
+            result[key] = value
+    return result
+
+
+def model(**spec: Any) -> ModelRelease:
+    """The model above, parts of its spec replaced."""
+    return ModelRelease.model_validate(laid(MODEL, {"spec": spec}))
+
+
+def simulator(**spec: Any) -> ModelRelease:
+    """A simulator on the same GPUs."""
+    over: dict[str, Any] = {
+        "model": {"uri": "dummy://demo", "revision": None, "tokenSecret": None, "size": "1Mi"},
+        "engine": {"name": "simulator", "version": "0.1.0", "image": None, "flags": None},
+    }
+    return ModelRelease.model_validate(laid(laid(MODEL, {"spec": over}), {"spec": spec}))
+
+
+def stack(*models: ModelRelease, environment: dict[str, Any] | None = None) -> Stack:
+    """An environment with one tenant and these models."""
+    return Stack(
+        environment=Environment.model_validate(laid(ENVIRONMENT, environment or {})),
+        models=models,
+        tenants=(Tenant.model_validate(TENANT),),
+    )
+
+
+def values_of(release: ModelRelease) -> dict[str, Any]:
+    """Values of the chart `model` for a release."""
+    return helm_values("model", model_values(stack(release), release))
+
+
+def full_values() -> dict[str, tuple[dict[str, Any], ...]]:
+    """For each chart, values under which, taken together, every field matters."""
+    release = model()
+    environment = stack(release)
+    made = {
+        "model": (
+            model_values(environment, release),
+            model_values(
+                environment, model(caches={"weights": {"kind": "pvc", "claim": "weights"}})
+            ),
+            default_values()["model"],
+        ),
+        "gateway": (gateway_values(environment),),
+        "queues": (queues_values(environment),),
+        "tenant": (tenant_values(environment, environment.tenants[0]),),
+    }
+    return {
+        chart: tuple(v.model_dump(by_alias=True, mode="json", exclude_none=True) for v in values)
+        for chart, values in made.items()
+    }

@@ -1,0 +1,262 @@
+"""Values: closed at every level, every one of them used, and rendered the same way each time."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.charts.rendering import NAMES, Helm, Values, bases, defaults
+from tokenworks.render.chart_files import resolve, rows, schema, stale
+from tokenworks.spec.values import CHARTS
+
+pytestmark = pytest.mark.helm
+Path = tuple[str | int, ...]
+
+
+def accepted(chart: str, values: Values) -> bool:
+    """Whether the Python type takes the values."""
+    try:
+        CHARTS[chart].model_validate(values)
+    except ValidationError:
+        return False
+    return True
+
+
+def at(values: Any, path: Path) -> Any:
+    for part in path:
+        values = values[part]
+    return values
+
+
+def changed(values: Values, path: Path, edit: Callable[[Any, Any], None]) -> Values:
+    """A copy in which `edit(parent, last key)` was called."""
+    result = copy.deepcopy(values)
+    edit(at(result, path[:-1]), path[-1])
+    return result
+
+
+def with_value(values: Values, path: Path, value: Any) -> Values:
+    return changed(values, path, lambda parent, key: parent.__setitem__(key, value))
+
+
+def walk(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every value below, with its path; containers too."""
+    pairs: Any = ()
+    if isinstance(node, dict):
+        pairs = node.items()
+    elif isinstance(node, list):
+        pairs = enumerate(node)
+    for key, value in pairs:
+        yield (*path, key), value
+        yield from walk(value, (*path, key))
+
+
+def shown(path: Path) -> str:
+    return ".".join(str(part) for part in path)
+
+
+# Fresh and closed
+
+
+def test_generated_files_are_fresh() -> None:
+    assert stale() == []
+
+
+def closed(node: Any) -> Iterator[str]:
+    """Objects that neither name all their properties nor say what others must be."""
+    if isinstance(node, list):
+        for item in node:
+            yield from closed(item)
+    elif isinstance(node, dict):
+        is_object = node.get("type") == "object" and {"properties", "patternProperties"} & set(node)
+        if is_object and node.get("additionalProperties") is not False:
+            yield str(node.get("description"))
+        for value in node.values():
+            yield from closed(value)
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_every_object_of_the_schema_is_closed(chart: str) -> None:
+    assert [d for d in closed(schema(CHARTS[chart])) if "not used" not in d] == []
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_every_field_is_described(chart: str) -> None:
+    root = schema(CHARTS[chart])
+    assert [key for key, _, _, meaning in rows(root, root, {}) if not meaning] == []
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_the_bases_give_every_field_a_value(chart: str) -> None:
+    """Or the tests below would leave fields out."""
+    root = schema(CHARTS[chart])
+    given = {re.sub(r"\.\d+", "", shown(path)) for base in bases(chart) for path, _ in walk(base)}
+    assert [key for key, *_ in rows(root, root, {}) if key not in given] == []
+
+
+def rendered(charts: Helm, chart: str, cases: Sequence[tuple[str, Values]]) -> list[Any]:
+    """What helm says to each of the values; several at once, because most of it is waiting."""
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(lambda case: charts.template(chart, case[1]), cases))
+
+
+# Misspelt, missing, null
+
+
+def misspelt(chart: str, base: Values) -> Iterator[tuple[str, Values]]:
+    """The values with one key more, once at every level that is closed."""
+    maps: list[Path] = [(), *(path for path, value in walk(base) if isinstance(value, dict))]
+    for path in maps:
+        for key in at(base, path):
+            wrong = f"{key}x"
+            values = with_value(base, (*path, wrong), copy.deepcopy(at(base, (*path, key))))
+            if not accepted(chart, values):
+                yield shown((*path, wrong)), values
+                break
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_a_misspelt_value_fails_at_every_level(chart: str, charts: Helm) -> None:
+    cases = list(misspelt(chart, bases(chart)[0]))
+    root = schema(CHARTS[chart])
+    levels = {path.rpartition(".")[0] for path, _ in cases}
+    expected = {key.rpartition(".")[0] for key, *_ in rows(root, root, {})}
+    assert expected <= levels, "a level was not tried"
+    for (path, _), done in zip(cases, rendered(charts, chart, cases), strict=True):
+        assert done.returncode != 0, f"{path} was taken"
+        assert path.rpartition(".")[2] in done.stderr, f"{path} is not named"
+
+
+def nullable(chart: str) -> set[str]:
+    """Fields that may be null."""
+
+    def names(node: Any, path: str) -> Iterator[str]:
+        for key, raw in node["properties"].items():
+            if any(c.get("type") == "null" for c in raw.get("anyOf", ())):
+                yield path + key
+            child = resolve(raw, root)
+            if "properties" in child:
+                yield from names(child, f"{path}{key}.")
+
+    root = schema(CHARTS[chart])
+    return set(names(root, ""))
+
+
+def nulled(name: str) -> Values:
+    values: Any = None
+    for part in reversed(name.split(".")):
+        values = {part: values}
+    return values
+
+
+def first_of_each_level(names: Iterable[str]) -> set[str]:
+    return {next(group) for _, group in groupby(names, key=lambda name: name.rpartition(".")[0])}
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_null_fails_where_a_value_is_needed(chart: str, charts: Helm) -> None:
+    root, optional = schema(CHARTS[chart]), nullable(chart)
+    names = [key for key, *_ in rows(root, root, {}) if key.partition(".")[0] not in optional]
+    needed = first_of_each_level(name for name in names if name not in optional)
+    sections = {name.partition(".")[0] for name in names}
+    cases = [(name, nulled(name)) for name in sorted(needed | sections)]
+    done = rendered(charts, chart, cases)
+    assert [n for (n, _), d in zip(cases, done, strict=True) if d.returncode == 0] == []
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_null_removes_what_may_be_absent(chart: str, charts: Helm) -> None:
+    cases = [(name, nulled(name)) for name in sorted(nullable(chart))]
+    done = rendered(charts, chart, cases)
+    refused = [(n, d.stderr) for (n, _), d in zip(cases, done, strict=True) if d.returncode != 0]
+    # An image may lack its tag or its digest, not both; the defaults have only a tag.
+    unexpected = [(n, e) for n, e in refused if "has neither tag nor digest" not in e]
+    assert unexpected == []
+
+
+# Used
+
+
+CANDIDATES: tuple[Any, ...] = (
+    True, False, "other", "Other/1", "OTHER", "77s", "3Gi", "/other", "7", "10.0.0.0/8",
+    "sha256:" + "cd" * 32, "unresolved", "FailOpen", "ClusterIP", "LoadBalancer", "Exists",
+    "Equal", "NoExecute", "docker.io/other/image", "other.example", "none", "ephemeral", "pvc",
+)  # fmt: skip
+
+
+def variants(chart: str, base: Values) -> Iterator[tuple[str, Values]]:
+    """For every value of `base` one copy in which it alone is another valid one."""
+    for path, old in walk(base):
+        for new in alternatives(old):
+            values = with_value(base, path, new)
+            if accepted(chart, values):
+                yield shown(path), values
+                break
+        else:
+            raise AssertionError(f"no other valid value was found for {shown(path)}")
+
+
+def alternatives(old: Any) -> Iterator[Any]:
+    if isinstance(old, bool):
+        yield not old
+    elif isinstance(old, int | float):
+        yield from (old + 1, old - 1)
+    elif isinstance(old, str):
+        yield from (c for c in CANDIDATES if c != old)
+    elif isinstance(old, list):
+        yield from ([*old, more] for more in (*old[:1], "other", 4321, {"key": "other"}))
+    else:
+        fillers = (*list(old.values())[:1], "other", 1, {"secret": "a", "key": "b"})
+        yield from ({**old, key: more} for key in ("other", "OTHER") for more in fillers)
+        yield {**old, "tag": "other"}
+        # A closed map whose fields are all given: its leaves are tried one by one.
+        yield {key: value for key, value in old.items() if key in ("repository", "digest")} or old
+        yield old
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_each_value_changes_the_output(chart: str, charts: Helm) -> None:
+    used: set[str] = set()
+    seen: set[str] = set()
+    for base in bases(chart):
+        before = charts.text(chart, base)
+        cases = [case for case in variants(chart, base) if case[0] not in used and case[1] != base]
+        for (path, _), done in zip(cases, rendered(charts, chart, cases), strict=True):
+            seen.add(path)
+            # Refusing a value is using it.
+            if done.returncode != 0 or done.stdout != before:
+                used.add(path)
+    assert sorted(seen - used) == []
+
+
+# Rendered
+
+
+def test_integers_stay_integers_from_a_values_file(charts: Helm) -> None:
+    flags = "engine: {flags: {max-model-len: 10000000, big: 1234567890123, map: {size: 2000000}}}"
+    arguments = charts.objects("model", flags).container()["args"]
+    assert "--max-model-len=10000000" in arguments
+    assert "--big=1234567890123" in arguments
+    assert '--map={"size":2000000}' in arguments
+    text = charts.text("gateway", "limits: {maxRequestBytes: 104857600, maxConnections: 1000000}")
+    assert "e+0" not in text
+    start = {"timing": {"startSeconds": 604800}, "replicas": 1000}
+    assert "e+0" not in charts.text("model", start)
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_rendering_twice_gives_the_same_bytes(chart: str, charts: Helm) -> None:
+    for base in bases(chart):
+        assert charts.text(chart, base) == charts.text(chart, base)
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_values_yaml_says_what_the_renderer_would(chart: str, charts: Helm) -> None:
+    assert charts.text(chart) == charts.text(chart, defaults(chart))
