@@ -53,7 +53,10 @@ def kubeconfig(paths: Paths, identity: str, server: str) -> str:
         "kind": "Config",
         "current-context": name,
         "clusters": [
-            {"name": name, "cluster": {"server": server, "certificate-authority-data": inline("ca.crt")}}
+            {
+                "name": name,
+                "cluster": {"server": server, "certificate-authority-data": inline("ca.crt")},
+            }
         ],
         "contexts": [{"name": name, "context": {"cluster": name, "user": identity}}],
         "users": [

@@ -43,7 +43,9 @@ class Forwarder:
 
     def __init__(self, table: Path, namespace: Path) -> None:
         self._table = table
-        self._pool = ThreadPoolExecutor(max_workers=2, initializer=netns.enter, initargs=(namespace,))
+        self._pool = ThreadPoolExecutor(
+            max_workers=2, initializer=netns.enter, initargs=(namespace,)
+        )
         self._servers: dict[int, tuple[tuple[str, int], asyncio.Server]] = {}
 
     def run(self) -> None:

@@ -149,7 +149,9 @@ def put_back(paths: Paths, sockets: set[Path]) -> None:
             if str(paths.root) in (runc / "state.json").read_text():
                 (runc / "state.json").unlink()
                 runc.rmdir()
-    before: list[str] = json.loads(paths.before.read_text()) if paths.before.exists() else list(_SHARED)
+    before: list[str] = (
+        json.loads(paths.before.read_text()) if paths.before.exists() else list(_SHARED)
+    )
     if "/var/lib/kubelet" not in before:
         for name in ("kubelet.sock", "DEPRECATION", "kubelet_internal_checkpoint"):
             (Path("/var/lib/kubelet/device-plugins") / name).unlink(missing_ok=True)

@@ -166,7 +166,9 @@ def _prepare(where: Paths, spec: ClusterSpec, programs: Programs) -> bool:
     (where.root / "etcd").chmod(0o700)
     host.remember(where)
     known = where.root / "host.json"
-    machine = config.Host(**json.loads(known.read_text())) if known.exists() else host.inspect(where)
+    machine = (
+        config.Host(**json.loads(known.read_text())) if known.exists() else host.inspect(where)
+    )
     _write(known, json.dumps(asdict(machine)))
     changed = pki.make(where.pki, config.node_name(spec))
     changed |= netns.make(where)
@@ -308,7 +310,9 @@ def down(name: str, progress: Progress = print) -> bool:
         processes.stop(host.pod_processes(where), patience=0)
         left = host.pod_processes(where)
         if left:
-            raise TokenworksError(f"processes {sorted(left)} of cluster {name} do not end; run it again")
+            raise TokenworksError(
+                f"processes {sorted(left)} of cluster {name} do not end; run it again"
+            )
         sockets = host.shim_sockets(where)
         host.unmount(where)
         netns.remove(where)

@@ -52,8 +52,9 @@ def keep_resources(paths: Paths, plan: dict[str, Any]) -> None:
 
 def kwok_node(pool: Pool, index: int) -> dict[str, Any]:
     """A node that KWOK plays: it has devices, and pods on it run nothing."""
-    taints = [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]
-    taints += [{"key": k, "value": v, "effect": e} for k, v, e in pool.taints]
+    # Keyed, because a pool may name KWOK's own taint as well.
+    keyed = {(k, e): v for k, v, e in (("kwok.x-k8s.io/node", "fake", "NoSchedule"), *pool.taints)}
+    taints = [{"key": k, "value": v, "effect": e} for (k, e), v in keyed.items()]
     resources = {"cpu": "192", "memory": "2Ti", "ephemeral-storage": "8Ti", "pods": "110"}
     resources |= {name: str(count) for name, count in pool.resources.items()}
     name = f"{pool.name}-{index}"
@@ -76,7 +77,11 @@ def kwok_node(pool: Pool, index: int) -> dict[str, Any]:
 def _role(name: str, *rules: tuple[str, str, str]) -> list[dict[str, Any]]:
     user = f"tokenworks:{name}"
     written = [
-        {"apiGroups": groups.split(","), "resources": resources.split(","), "verbs": verbs.split(",")}
+        {
+            "apiGroups": groups.split(","),
+            "resources": resources.split(","),
+            "verbs": verbs.split(","),
+        }
         for groups, resources, verbs in rules
     ]
     metadata = {"name": user}

@@ -97,7 +97,8 @@ class Supervisor:
         self._paths = paths
         self._plan = plan
         self._children = {
-            c["name"]: Child(c["name"], c["argv"], c["after"], c["ready"]) for c in plan["components"]
+            c["name"]: Child(c["name"], c["argv"], c["after"], c["ready"])
+            for c in plan["components"]
         }
         self._stopping = False
         self._written = ""
@@ -110,7 +111,9 @@ class Supervisor:
         forwarder = Forwarder(self._paths.forwards, self._paths.netns)
         threading.Thread(target=forwarder.run, daemon=True).start()
         netns.enter(self._paths.netns)
-        keeper = threading.Thread(target=keep_resources, args=(self._paths, self._plan), daemon=True)
+        keeper = threading.Thread(
+            target=keep_resources, args=(self._paths, self._plan), daemon=True
+        )
         keeper.start()
         while not self._stopping:
             for child in self._children.values():

@@ -242,7 +242,9 @@ def ensure_debian(names: Iterable[str] | None = None, progress: Progress = say) 
     packages = [p.name for p in missing]
     command = f"apt-get install -y {' '.join(packages)}"
     if shutil.which("apt-get") is None:
-        raise TokenworksError(f"missing: {', '.join(packages)}. Install them with your distribution's tools.")
+        raise TokenworksError(
+            f"missing: {', '.join(packages)}. Install them with your distribution's tools."
+        )
     if os.geteuid() != 0:
         raise TokenworksError(f"missing: {', '.join(packages)}. Run as root: {command}")
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}

@@ -86,9 +86,13 @@ def talk(stack: Stack, text: str, model: str | None = None, max_tokens: int = 64
     """One completion through the gateway of `stack`, printed with a summary."""
     names = served_names(stack)
     if not names:
-        raise UsageError(f"environment {stack.name} serves no model: add one under stacks/{stack.name}/models")
+        raise UsageError(
+            f"environment {stack.name} serves no model: add one under stacks/{stack.name}/models"
+        )
     if model is not None and model not in names:
-        raise UsageError(f"environment {stack.name} serves no model {model!r}; it serves: {', '.join(names)}")
+        raise UsageError(
+            f"environment {stack.name} serves no model {model!r}; it serves: {', '.join(names)}"
+        )
     body = {
         "model": model or names[0],
         "messages": [{"role": "user", "content": text}],

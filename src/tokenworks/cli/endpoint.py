@@ -29,7 +29,6 @@ def gateway_url(stack: Stack) -> Iterator[str]:
     gateway = stack.environment.spec.gateway
     if stack.environment.spec.cluster.provider == "local":
         from local import cluster  # noqa: PLC0415 - only where the local cluster is used
-
         from tokenworks.cli.local import kube_programs  # noqa: PLC0415
 
         address = cluster.forward_service(
@@ -41,16 +40,36 @@ def gateway_url(stack: Stack) -> Iterator[str]:
         yield url
 
 
+def kubectl(stack: Stack) -> list[str]:
+    """A kubectl call on the environment's cluster, without its own arguments.
+
+    Raises:
+        TokenworksError: kubectl is absent, or the local cluster does not run.
+    """
+    cluster = stack.environment.spec.cluster
+    if cluster.provider == "local":
+        from local.cluster import kubeconfig_path, kubectl_command  # noqa: PLC0415
+        from tokenworks.cli.local import kube_programs  # noqa: PLC0415
+
+        if not kubeconfig_path(stack.name).exists():
+            raise TokenworksError(
+                f"cluster {stack.name} does not run: ./tokenworks up {stack.name}"
+            )
+        return kubectl_command(stack.name, (), kube_programs())
+    program = shutil.which("kubectl")
+    if program is None:
+        raise TokenworksError("kubectl is not on PATH: it reaches the cluster of this environment")
+    command = [program]
+    command += ["--context", cluster.context] if cluster.context else []
+    command += ["--kubeconfig", cluster.kubeconfig] if cluster.kubeconfig else []
+    return command
+
+
 @contextmanager
 def _port_forward(stack: Stack) -> Iterator[str]:
-    spec = stack.environment.spec
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        raise TokenworksError("kubectl is not on PATH: it forwards to the gateway of this environment")
-    command = [kubectl, "-n", spec.gateway.namespace, "port-forward"]
-    command += ["--context", spec.cluster.context] if spec.cluster.context else []
-    command += ["--kubeconfig", spec.cluster.kubeconfig] if spec.cluster.kubeconfig else []
-    command += [f"service/{gateway_service(stack)}", f":{spec.gateway.port}"]
+    gateway = stack.environment.spec.gateway
+    command = [*kubectl(stack), "-n", gateway.namespace, "port-forward"]
+    command += [f"service/{gateway_service(stack)}", f":{gateway.port}"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
     ) as process:
@@ -58,7 +77,9 @@ def _port_forward(stack: Stack) -> Iterator[str]:
         try:
             match = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
             if match is None:
-                raise TokenworksError(f"kubectl port-forward failed: {process.stderr.read().strip()}")
+                raise TokenworksError(
+                    f"kubectl port-forward failed: {process.stderr.read().strip()}"
+                )
             yield f"http://127.0.0.1:{match[1]}"
         finally:
             process.terminate()

@@ -156,7 +156,9 @@ def status(environment: EnvironmentOption = "local") -> None:
     print(f"kubeconfig: {cluster.kubeconfig_path(environment)}")
     late = [row.name for row in seen if row.state != "ready"]
     if late:
-        raise TokenworksError(f"not ready: {', '.join(late)}; see ./tokenworks local logs {late[0]}")
+        raise TokenworksError(
+            f"not ready: {', '.join(late)}; see ./tokenworks local logs {late[0]}"
+        )
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -176,7 +178,9 @@ def kubectl(context: typer.Context, environment: EnvironmentOption = "local") ->
 
 @app.command()
 def logs(
-    component: Annotated[str, typer.Argument(help="Component, as `local status` names it.")] = "supervisor",
+    component: Annotated[
+        str, typer.Argument(help="Component, as `local status` names it.")
+    ] = "supervisor",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it grows.")] = False,
     lines: Annotated[int, typer.Option(min=1, help="Last lines to show.")] = 100,
     environment: EnvironmentOption = "local",
