@@ -84,11 +84,9 @@ def _data(document: Document) -> dict[str, Any]:
 def _laid_on(defaults: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {key: None for key in defaults if key not in data}
     for key, value in data.items():
-        below = defaults.get(key)
-        if isinstance(value, dict):
-            inner = cast("dict[str, Any]", value)
-            value = _laid_on(
-                cast("dict[str, Any]", below) if isinstance(below, dict) else {}, inner
-            )
-        result[key] = value
+        result[key] = _laid_on(_map(defaults.get(key)), value) if isinstance(value, dict) else value
     return result
+
+
+def _map(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
