@@ -120,8 +120,16 @@ class Paths:
 
 
 def state_root() -> Path:
-    """Where clusters and deployment state live: `$TOKENWORKS_STATE`, or /var/lib/tokenworks."""
-    return Path(os.environ.get("TOKENWORKS_STATE") or "/var/lib/tokenworks").absolute()
+    """Where clusters and deployment state live: `$TOKENWORKS_STATE`, or /var/lib/tokenworks.
+
+    Without root, which clusters need and previews do not, it is the user's own state folder.
+    """
+    if chosen := os.environ.get("TOKENWORKS_STATE"):
+        return Path(chosen).absolute()
+    if os.geteuid() == 0:
+        return Path("/var/lib/tokenworks")
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base).absolute() / "tokenworks"
 
 
 def paths(name: str) -> Paths:

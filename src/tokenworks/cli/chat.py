@@ -18,6 +18,8 @@ from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.spec.common import duration_seconds
 from tokenworks.spec.stack import Stack
 
+QUESTION = "Why do language models need a queue?"
+
 
 @dataclass
 class Answer:
@@ -112,7 +114,7 @@ def chat(
     environment: Annotated[str, typer.Argument(metavar="ENV", help="A folder of stacks/.")],
     text: Annotated[
         str, typer.Argument(metavar="[TEXT]", help="What to say; - reads standard input.")
-    ] = "Why do language models need a queue?",
+    ] = QUESTION,
     model: Annotated[
         str | None, typer.Option(help="Served name; default: the first of the environment.")
     ] = None,

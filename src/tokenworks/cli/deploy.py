@@ -1,0 +1,135 @@
+"""`preview`, `up`, `down` and `env`: Pulumi on one environment."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Annotated
+
+import typer
+
+from tokenworks.cli import chat, engine
+from tokenworks.cli.context import load, render_tools, say
+from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.spec.stack import Stack
+
+EnvironmentArgument = Annotated[str, typer.Argument(metavar="ENV", help="A folder of stacks/.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def _refuse_findings(stack: Stack, unresolved: str) -> None:
+    """Check what would be applied, before anything is touched, in the words of `check`.
+
+    Raises:
+        TokenworksError: an error was found.
+    """
+    from dataclasses import replace  # noqa: PLC0415
+
+    from local.images import local_image_names  # noqa: PLC0415
+    from policies import check, words  # noqa: PLC0415
+    from tokenworks.check.context import context_of, unresolved_revisions  # noqa: PLC0415
+    from tokenworks.render import render  # noqa: PLC0415
+
+    context = replace(context_of(stack, local_image_names()), unresolved=unresolved)  # type: ignore[arg-type]
+    objects = [o for release in render(stack, render_tools()) for o in release.objects]
+    found = [*check(objects, context), *unresolved_revisions(stack, context)]
+    for finding in found:
+        print(words(finding), file=sys.stderr)
+    errors = sum(finding.severity == "error" for finding in found)
+    if errors:
+        raise TokenworksError(
+            f"{errors} finding(s) above; nothing was changed. `./tokenworks explain RULE` tells more"
+        )
+
+
+def _made_here(stack: Stack) -> bool:
+    return stack.environment.spec.cluster.provider in ("local", "kind")
+
+
+def preview(
+    environment: EnvironmentArgument,
+    diff: Annotated[bool, typer.Option("--diff", help="Show every field that changes.")] = False,
+) -> None:
+    """Show what `up` would change. No cluster and no credentials are needed.
+
+    Example: ./tokenworks preview local --diff
+    """
+    stack = load(environment)
+    _refuse_findings(stack, "warning")
+    pulumi = engine.engine_of(stack)
+    engine.select(pulumi)
+    if engine.run(pulumi, ["preview", *(["--diff"] if diff else [])]) != 0:
+        raise TokenworksError(f"preview of {environment} failed; the reason is above")
+
+
+def up(
+    environment: EnvironmentArgument,
+    yes: YesOption = False,
+    quiet: Annotated[bool, typer.Option("--no-chat", help="Do not end with a completion.")] = False,
+) -> None:
+    """Bring an environment up, and prove it: a local one ends with a streamed completion.
+
+    A second run changes nothing. With provider local or kind the cluster is made first.
+
+    Example: ./tokenworks up local
+    """
+    stack = load(environment)
+    here = _made_here(stack)
+    _refuse_findings(stack, "warning" if here else "error")
+    if here:
+        from tokenworks.cli.local import bring_up  # noqa: PLC0415
+
+        bring_up(stack)
+    pulumi = engine.engine_of(stack, "warning" if here else "error")
+    engine.select(pulumi)
+    if not (here or yes):
+        if engine.run(pulumi, ["preview"]) != 0:
+            raise TokenworksError(f"preview of {environment} failed; the reason is above")
+        _confirm(f"Apply these changes to {environment}?")
+    if engine.run(pulumi, ["up", "--yes", "--skip-preview"]) != 0:
+        raise TokenworksError(
+            f"{environment} is not up; the reason is above. What was applied stays; "
+            f"run ./tokenworks up {environment} again to go on"
+        )
+    if here and not quiet and stack.models:
+        chat.talk(stack, chat.QUESTION)
+
+
+def down(environment: EnvironmentArgument, yes: YesOption = False) -> None:
+    """Remove what was deployed. CRDs stay, with the objects of others; so does the cluster.
+
+    Example: ./tokenworks down local
+    """
+    stack = load(environment)
+    pulumi = engine.engine_of(stack)
+    if not engine.exists(pulumi):
+        say(f"{environment}: nothing is deployed")
+        return
+    if not (_made_here(stack) or yes):
+        _confirm(f"Remove everything that was deployed to {environment}?")
+    engine.select(pulumi)
+    if engine.run(pulumi, ["destroy", "--yes", "--skip-preview"]) != 0:
+        raise TokenworksError(f"not everything of {environment} was removed; the reason is above")
+
+
+def env(environment: EnvironmentArgument) -> None:
+    """Print the settings with which plain `pulumi` does what these commands do.
+
+    Example: eval "$(./tokenworks env local)" && pulumi preview
+    """
+    pulumi = engine.engine_of(load(environment))
+    engine.select(pulumi)
+    for name, value in sorted(pulumi.variables.items()):
+        print(f"export {name}={shlex.quote(value)}")
+
+
+def _confirm(question: str) -> None:
+    """Ask; without a terminal there is nobody to ask.
+
+    Raises:
+        UsageError: no terminal, or the answer is no.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to ask on: add --yes")
+    if not typer.confirm(question):
+        raise UsageError("nothing was changed")
