@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -51,7 +51,7 @@ def cache_dir() -> Path:
 
 
 @contextmanager
-def locked(name: str, progress: Progress = say) -> Iterator[None]:
+def locked(name: str, progress: Progress = say) -> Generator[None]:
     """Hold the cache's lock `name`; say so when another run holds it, and wait."""
     path = cache_dir() / f"{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)

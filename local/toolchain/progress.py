@@ -1,4 +1,4 @@
-"""Progress of slow work, one line per step with elapsed time; never a control code off a terminal."""
+"""Progress of slow work: one line a step, with its elapsed time and no control codes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def _clock(seconds: float) -> str:
 
 
 @contextmanager
-def step(title: str, progress: Progress = say, every: float = 20.0) -> Iterator[None]:
+def step(title: str, progress: Progress = say, every: float = 20.0) -> Generator[None]:
     """Say `title`, repeat it with the elapsed time while it lasts, and say when it is done."""
     start, done = time.monotonic(), threading.Event()
 

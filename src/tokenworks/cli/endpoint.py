@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from tokenworks.errors import TokenworksError
@@ -20,7 +20,7 @@ def gateway_service(stack: Stack) -> str:
 
 
 @contextmanager
-def gateway_url(stack: Stack) -> Iterator[str]:
+def gateway_url(stack: Stack) -> Generator[str]:
     """An http URL of the gateway that works on this machine while the context lasts.
 
     Raises:
@@ -66,7 +66,7 @@ def kubectl(stack: Stack) -> list[str]:
 
 
 @contextmanager
-def _port_forward(stack: Stack) -> Iterator[str]:
+def _port_forward(stack: Stack) -> Generator[str]:
     gateway = stack.environment.spec.gateway
     command = [*kubectl(stack), "-n", gateway.namespace, "port-forward"]
     command += [f"service/{gateway_service(stack)}", f":{gateway.port}"]

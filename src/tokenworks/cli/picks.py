@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -18,7 +18,8 @@ from tokenworks.cli.endpoint import kubectl
 from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.spec.stack import Stack
 
-# Messages of the picker's log (Inference Extension v1.5.0, pkg/epp/scheduling/scheduler_profile.go).
+# Messages of the picker's log: pkg/epp/scheduling/scheduler_profile.go of the Inference
+# Extension v1.5.0.
 _SCORE, _PICKED = "Calculated score", "Completed running picker plugin successfully"
 
 
@@ -36,11 +37,12 @@ class Pick:
 def _records(lines: Iterable[str]) -> Iterable[dict[str, Any]]:
     for line in lines:
         try:
-            record = json.loads(line)
+            record: Any = json.loads(line)
         except ValueError:
             continue
-        if isinstance(record, dict) and record.get("x-request-id"):
-            yield record
+        fields = cast("dict[str, Any]", record) if isinstance(record, dict) else {}
+        if fields.get("x-request-id"):
+            yield fields
 
 
 def _pod(endpoint: str) -> str:

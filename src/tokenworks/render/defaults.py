@@ -84,7 +84,9 @@ def _data(document: Document) -> dict[str, Any]:
 def _laid_on(defaults: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {key: None for key in defaults if key not in data}
     for key, value in data.items():
-        result[key] = _laid_on(_map(defaults.get(key)), value) if isinstance(value, dict) else value
+        below = _map(value)
+        mapping = isinstance(value, dict)
+        result[key] = _laid_on(_map(defaults.get(key)), below) if mapping else value
     return result
 
 

@@ -72,7 +72,9 @@ def kueue_values(stack: Stack) -> dict[str, Any]:
         "recoveryTimeout": timeout,
         "blockAdmission": False,
     }
-    values["managerConfig"]["controllerManagerConfigYaml"] = yaml.dump(config, sort_keys=True)
+    # The stubs of PyYAML leave parameters untyped.
+    text = yaml.dump(config, sort_keys=True)  # pyright: ignore[reportUnknownMemberType]
+    values["managerConfig"]["controllerManagerConfigYaml"] = text
     return values
 
 

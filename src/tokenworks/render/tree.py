@@ -43,7 +43,8 @@ class _Dumper(yaml.CSafeDumper):
 
 def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
     style = "|" if "\n" in value else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+    # The stubs of PyYAML leave the value untyped.
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)  # pyright: ignore[reportUnknownMemberType]
 
 
 _Dumper.add_representer(str, _text)
@@ -51,7 +52,7 @@ _Dumper.add_representer(str, _text)
 
 def release_text(release: Release) -> str:
     """The bytes of a release's file."""
-    body = yaml.dump_all(
+    body = yaml.dump_all(  # pyright: ignore[reportUnknownMemberType]
         release.objects, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=100,
         allow_unicode=True,
     )  # fmt: skip
