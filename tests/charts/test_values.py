@@ -260,3 +260,19 @@ def test_rendering_twice_gives_the_same_bytes(chart: str, charts: Helm) -> None:
 @pytest.mark.parametrize("chart", NAMES)
 def test_values_yaml_says_what_the_renderer_would(chart: str, charts: Helm) -> None:
     assert charts.text(chart) == charts.text(chart, defaults(chart))
+
+
+def empty(node: Any, path: Path = ()) -> Iterator[str]:
+    """Lists, maps and nulls without content, which the API server may drop: then they differ."""
+    for where, value in walk(node, path):
+        if value is None or value in ([], {}):
+            yield shown(where)
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_nothing_is_rendered_that_the_api_server_would_drop(chart: str, charts: Helm) -> None:
+    for base in ({}, *bases(chart)):
+        for item in charts.objects(chart, base).all:
+            found = [path for path in empty(item) if path != "spec.podSelector"]
+            # A flavor for nodes without labels and taints has nothing to say.
+            assert found == [], f"{item['kind']} {item['metadata']['name']}"
