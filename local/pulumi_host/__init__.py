@@ -7,6 +7,6 @@ SDK's `pulumi-language-python-exec`, and runs policy packs. What only code gener
 need answers UNIMPLEMENTED.
 """
 
-from local.pulumi_host.install import PLUGIN, install, prepare_home
+from local.pulumi_host.install import PLUGIN, install, official_host, prepare_home
 
-__all__ = ["PLUGIN", "install", "prepare_home"]
+__all__ = ["PLUGIN", "install", "official_host", "prepare_home"]

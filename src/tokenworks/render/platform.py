@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -31,11 +31,25 @@ def _files(path: Path) -> list[Path]:
     return sorted(path.glob("*.yaml")) if path.is_dir() else [path]
 
 
+def slim(schema: Any) -> Any:
+    """A CRD without its prose: two thirds of its bytes, which every state file, diff and
+    server-side apply would carry; `kubectl explain` keeps fields and types."""
+    if isinstance(schema, dict):
+        fields = cast("dict[str, Any]", schema).items()
+        return {
+            k: slim(v) for k, v in fields if not (k == "description" and isinstance(v, str))
+        }
+    if isinstance(schema, list):
+        return [slim(v) for v in cast("list[Any]", schema)]
+    return schema
+
+
 def crds(component: BilledComponent, tools: RenderTools) -> tuple[Manifest, ...]:
     """CRDs (and what guards them) of a component, from its module's files."""
     root = tools.module_dir(component.module)
     paths = [p for part in component.crds for p in _files(root / part)]
-    return tuple(o for p in paths for o in parse(p.read_text()) if o.get("kind") != "Kustomization")
+    found = (o for p in paths for o in parse(p.read_text()) if o["kind"] != "Kustomization")
+    return tuple(slim(o) if _is_crd(o) else o for o in found)
 
 
 def image_reference(image: Image) -> str:
@@ -139,7 +153,7 @@ def kueue(stack: Stack, tools: RenderTools) -> list[Release]:
     objects = _charted("kueue", kueue_values(stack), tools)
     own = tuple(o for o in objects if not _is_crd(o))
     return [
-        _crd_release("kueue-crds", tuple(o for o in objects if _is_crd(o))),
+        _crd_release("kueue-crds", tuple(slim(o) for o in objects if _is_crd(o))),
         Release("kueue", "operators", "kueue-system", own, ("kueue-crds",)),
     ]
 
