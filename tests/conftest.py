@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
@@ -36,7 +37,29 @@ def _program(name: str) -> Path:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Quick tests first: a mistake shows in seconds, not after a cluster started."""
-    items.sort(key=lambda item: (_is_slow(item), item.get_closest_marker("pulumi") is not None))
+    items.sort(
+        key=lambda item: (
+            item.get_closest_marker("last") is not None,
+            _is_slow(item),
+            item.get_closest_marker("pulumi") is not None,
+        )
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def before(request: pytest.FixtureRequest) -> Generator[dict[str, set[str]]]:
+    """The machine before any cluster; end-to-end tests keep their state apart from the user's."""
+    if not any(_is_slow(item) for item in request.session.items):
+        yield {}
+        return
+    from tests.e2e.platform import STATE, snapshot  # noqa: PLC0415  only where a cluster is used
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOKENWORKS_STATE", STATE)
+        down = [str(ROOT / "tokenworks"), "local", "down"]
+        subprocess.run(down, check=True)  # what an interrupted run left
+        yield snapshot()
+        subprocess.run(down, check=True)
 
 
 @pytest.hookimpl(wrapper=True)
