@@ -88,7 +88,9 @@ class Venv:
         lock = self.locks / f"{group}.txt"
         self.installing.touch()
         pip = [str(self.python), "-m", "pip", "install", "--quiet", "--require-hashes"]
-        options = ["--only-binary", ":all:", "--no-deps", "--disable-pip-version-check"]
+        # Compiling every module takes longer than installing them; Python compiles what it imports.
+        options = ["--only-binary", ":all:", "--no-deps", "--no-compile"]
+        options += ["--disable-pip-version-check"]
         done = subprocess.run(
             [*pip, *options, "--root-user-action", "ignore", "-r", str(lock)],
             stdin=subprocess.DEVNULL,
