@@ -10,9 +10,11 @@ from typing import Any
 
 import yaml
 
+from local.cluster import sandbox
+from local.cluster.machine import Host
 from local.cluster.spec import (
     API_PORT,
-    BRIDGE,
+    FIRST_POD_IP,
     NODE_IP,
     POD_CIDR,
     SERVICE_CIDR,
@@ -24,16 +26,14 @@ from local.cluster.spec import (
 CLUSTER_DOMAIN = "cluster.local"
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1"
 HELPER_IMAGE = "docker.io/library/busybox:1.36"
+USERS = (
+    "controller-manager", "scheduler", "proxy", "kubelet", "coredns", "kwok", "provisioner",
+)  # fmt: skip
+"""Components that reach the API server through a kubeconfig."""
 
 
-@dataclass(frozen=True)
-class Host:
-    """What differs between machines."""
-
-    cgroup_v2: bool
-    may_lower_oom_score: bool
-    """CAP_SYS_RESOURCE; without it runc cannot set a score below its own."""
-    overlayfs: bool
+def _yaml(document: dict[str, Any]) -> str:
+    return yaml.safe_dump(document, sort_keys=False)  # pyright: ignore[reportUnknownMemberType]
 
 
 def node_name(spec: ClusterSpec) -> str:
@@ -69,7 +69,7 @@ def kubeconfig(paths: Paths, identity: str, server: str) -> str:
             }
         ],
     }
-    return yaml.safe_dump(document, sort_keys=False)
+    return _yaml(document)
 
 
 def containerd_toml(paths: Paths, host: Host) -> str:
@@ -78,7 +78,7 @@ def containerd_toml(paths: Paths, host: Host) -> str:
     oom = "false" if host.may_lower_oom_score else "true"
     return f"""version = 2
 root = "{paths.root}/containerd"
-state = "{paths.root}/run"
+state = "{paths.root}/run/state"
 disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", \
 "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", \
 "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp"]
@@ -96,7 +96,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
   disable_apparmor = true
   stream_server_address = "127.0.0.1"
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
+    bin_dir = "{host.cni}"
     conf_dir = "{paths.etc}/cni"
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "{snapshotter}"
@@ -108,30 +108,22 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 """
 
 
-def cni_conflist(paths: Paths) -> str:
-    """The pod network: one bridge in the cluster's network namespace."""
-    return json.dumps(
-        {
-            "cniVersion": "0.4.0",
-            "name": "tokenworks",
-            "plugins": [
-                {
-                    "type": "bridge",
-                    "bridge": BRIDGE,
-                    "isGateway": True,
-                    "hairpinMode": True,
-                    "ipam": {
-                        "type": "host-local",
-                        "dataDir": f"{paths.root}/cni",
-                        "ranges": [[{"subnet": POD_CIDR, "rangeStart": "10.244.1.1"}]],
-                        "routes": [{"dst": "0.0.0.0/0"}],
-                    },
-                },
-                {"type": "portmap", "capabilities": {"portMappings": True}},
-            ],
-        },
-        indent=1,
-    )
+def cni_conflist() -> str:
+    """The pod network: a link of its own for each pod, routed by the node.
+
+    On a bridge, answers of a Service's pod would return to a neighbour without passing
+    the node, whose translation of addresses they need (br_netfilter is not everywhere).
+    """
+    address_management = {
+        "type": "host-local",
+        "ranges": [[{"subnet": POD_CIDR, "rangeStart": FIRST_POD_IP, "gateway": NODE_IP}]],
+        "routes": [{"dst": "0.0.0.0/0"}],
+    }
+    plugins = [
+        {"type": "ptp", "ipam": address_management},
+        {"type": "portmap", "capabilities": {"portMappings": True}},
+    ]
+    return json.dumps({"cniVersion": "0.4.0", "name": "tokenworks", "plugins": plugins}, indent=1)
 
 
 def kubelet_config(paths: Paths, host: Host, spec: ClusterSpec) -> dict[str, Any]:
@@ -151,17 +143,15 @@ def kubelet_config(paths: Paths, host: Host, spec: ClusterSpec) -> dict[str, Any
         "tlsCertFile": f"{paths.pki}/kubelet.crt",
         "tlsPrivateKeyFile": f"{paths.pki}/kubelet.key",
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": paths.cgroup,
-        "cgroupsPerQOS": False,
+        "cgroupRoot": sandbox.cgroup_root(paths),
         "enforceNodeAllocatable": [],
         "failCgroupV1": False,
         "failSwapOn": False,
         "clusterDNS": [NODE_IP],
         "clusterDomain": CLUSTER_DOMAIN,
         "containerRuntimeEndpoint": f"unix://{paths.containerd_socket}",
-        "podLogsDir": f"{paths.root}/pods",
         "resolvConf": f"{paths.etc}/resolv.conf",
-        "volumePluginDir": f"{paths.root}/volume-plugins",
+        "volumePluginDir": "/var/lib/kubelet/volume-plugins",
         # Nothing can be pulled again, so images are never collected; a nearly full
         # disk of the host is not the cluster's affair.
         "imageGCHighThresholdPercent": 100,
@@ -180,7 +170,7 @@ def kubelet_config(paths: Paths, host: Host, spec: ClusterSpec) -> dict[str, Any
     }  # fmt: skip
 
 
-def proxy_config(paths: Paths, node: str) -> dict[str, Any]:
+def proxy_config(paths: Paths, host: Host, node: str) -> dict[str, Any]:
     """KubeProxyConfiguration: nftables mode, no sysctls of the host touched."""
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
@@ -194,17 +184,22 @@ def proxy_config(paths: Paths, node: str) -> dict[str, Any]:
         "conntrack": {"maxPerCore": 0, "min": 0},
         "nftables": {"minSyncPeriod": "100ms"},
         "nodePortAddresses": ["primary"],
+        "oomScoreAdj": -999 if host.may_lower_oom_score else 0,
     }
 
 
 def corefile(paths: Paths) -> str:
-    """CoreDNS: cluster names only; there is nothing to forward to."""
-    return f"""{CLUSTER_DOMAIN}:53 in-addr.arpa:53 {{
+    """CoreDNS: cluster names only; nothing lies beyond.
+
+    Its last zone, the root, makes every other name one that does not exist; without it
+    they would be refused, and a program would wait and ask again.
+    """
+    return f""".:53 {{
     bind {NODE_IP}
     errors
     health 127.0.0.1:8079
     ready 127.0.0.1:8181
-    kubernetes {CLUSTER_DOMAIN} in-addr.arpa {{
+    kubernetes {CLUSTER_DOMAIN} in-addr.arpa . {{
         kubeconfig {paths.etc}/coredns.kubeconfig
         pods verified
         ttl 5
@@ -235,7 +230,7 @@ def provisioner_files(paths: Paths) -> dict[str, str]:
         "config.json": json.dumps(config),
         "setup": '#!/bin/sh\nset -eu\nmkdir -m 0777 -p "$VOL_DIR"\n',
         "teardown": '#!/bin/sh\nset -eu\nrm -rf "$VOL_DIR"\n',
-        "helperPod.yaml": yaml.safe_dump(helper),
+        "helperPod.yaml": _yaml(helper),
     }
 
 
@@ -249,15 +244,11 @@ def kwok_stages(folder: Path) -> str:
 def files(paths: Paths, host: Host, spec: ClusterSpec, programs: Programs) -> dict[Path, str]:
     """Every configuration file and its text."""
     api = f"https://{NODE_IP}:{API_PORT}"
-    users = (
-        "controller-manager", "scheduler", "proxy", "kubelet", "coredns", "kwok", "provisioner",
-        "node-resources",
-    )  # fmt: skip
-    found = {paths.etc / f"{u}.kubeconfig": kubeconfig(paths, u, api) for u in users}
+    found = {paths.etc / f"{u}.kubeconfig": kubeconfig(paths, u, api) for u in USERS}
     found[paths.etc / "containerd.toml"] = containerd_toml(paths, host)
-    found[paths.etc / "cni" / "10-tokenworks.conflist"] = cni_conflist(paths)
-    found[paths.etc / "kubelet.yaml"] = yaml.safe_dump(kubelet_config(paths, host, spec))
-    found[paths.etc / "proxy.yaml"] = yaml.safe_dump(proxy_config(paths, node_name(spec)))
+    found[paths.etc / "cni" / "10-tokenworks.conflist"] = cni_conflist()
+    found[paths.etc / "kubelet.yaml"] = _yaml(kubelet_config(paths, host, spec))
+    found[paths.etc / "proxy.yaml"] = _yaml(proxy_config(paths, host, node_name(spec)))
     found[paths.etc / "Corefile"] = corefile(paths)
     found[paths.etc / "resolv.conf"] = f"nameserver {NODE_IP}\n"
     found[paths.etc / "kwok.yaml"] = kwok_stages(programs.kwok_stages)
@@ -267,14 +258,17 @@ def files(paths: Paths, host: Host, spec: ClusterSpec, programs: Programs) -> di
 
 
 def _etcd(paths: Paths) -> list[str]:
-    pki = paths.pki
-    client = "https://127.0.0.1:2379"
+    pki, client, peer = paths.pki, "https://127.0.0.1:2379", "https://127.0.0.1:2380"
     return [
         "etcd", f"--data-dir={paths.root}/etcd", f"--listen-client-urls={client}",
-        f"--advertise-client-urls={client}", "--listen-peer-urls=http://127.0.0.1:2380",
-        "--client-cert-auth", f"--trusted-ca-file={pki}/ca.crt", f"--cert-file={pki}/etcd.crt",
-        f"--key-file={pki}/etcd.key", "--unsafe-no-fsync", "--log-level=warn",
-        "--auto-compaction-retention=1h",
+        f"--advertise-client-urls={client}", f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}",
+        "--client-cert-auth", f"--trusted-ca-file={pki}/etcd-ca.crt",
+        f"--cert-file={pki}/etcd.crt", f"--key-file={pki}/etcd.key", "--peer-client-cert-auth",
+        f"--peer-trusted-ca-file={pki}/etcd-ca.crt", f"--peer-cert-file={pki}/etcd.crt",
+        f"--peer-key-file={pki}/etcd.key", "--log-level=warn", "--auto-compaction-retention=1h",
+        # A cluster that can be made again in a minute need not wait for the disk.
+        "--unsafe-no-fsync",
     ]  # fmt: skip
 
 
@@ -282,8 +276,8 @@ def _apiserver(paths: Paths) -> list[str]:
     pki = paths.pki
     return [
         "kube-apiserver", f"--advertise-address={NODE_IP}", f"--secure-port={API_PORT}",
-        "--etcd-servers=https://127.0.0.1:2379", f"--etcd-cafile={pki}/ca.crt",
-        f"--etcd-certfile={pki}/etcd.crt", f"--etcd-keyfile={pki}/etcd.key",
+        "--etcd-servers=https://127.0.0.1:2379", f"--etcd-cafile={pki}/etcd-ca.crt",
+        f"--etcd-certfile={pki}/etcd-client.crt", f"--etcd-keyfile={pki}/etcd-client.key",
         f"--client-ca-file={pki}/ca.crt", f"--tls-cert-file={pki}/apiserver.crt",
         f"--tls-private-key-file={pki}/apiserver.key", "--anonymous-auth=false",
         f"--service-account-key-file={pki}/service-account.pub",
@@ -329,12 +323,10 @@ def _scheduler(paths: Paths) -> list[str]:
 
 
 def _kubelet(paths: Paths, spec: ClusterSpec) -> list[str]:
-    labels = ",".join(f"{k}={v}" for k, v in sorted(spec.real.labels.items()))
     return [
         "kubelet", f"--config={paths.etc}/kubelet.yaml",
-        f"--kubeconfig={paths.etc}/kubelet.kubeconfig", f"--root-dir={paths.root}/kubelet",
-        f"--node-ip={NODE_IP}", f"--hostname-override={node_name(spec)}",
-        *([f"--node-labels={labels}"] if labels else []),
+        f"--kubeconfig={paths.etc}/kubelet.kubeconfig", f"--node-ip={NODE_IP}",
+        f"--hostname-override={node_name(spec)}",
     ]  # fmt: skip
 
 
@@ -347,7 +339,8 @@ class Component:
     after: tuple[str, ...] = ()
     ready: str = ""
     """URL or `unix:<socket>` that answers when it is ready; empty: running is ready."""
-    env: tuple[tuple[str, str], ...] = ()
+    trust: str = ""
+    """Authority of pki.AUTHORITIES that vouches for the URL; empty: nobody does."""
 
 
 def components(paths: Paths, spec: ClusterSpec, programs: Programs) -> tuple[Component, ...]:
@@ -355,10 +348,11 @@ def components(paths: Paths, spec: ClusterSpec, programs: Programs) -> tuple[Com
     kube, api = str(programs.kube), f"https://{NODE_IP}:{API_PORT}/readyz"
     after = ("kube-apiserver",)
     return (
-        Component("etcd", (kube, *_etcd(paths)), ready="https://127.0.0.1:2379/health"),
+        Component("etcd", (kube, *_etcd(paths)), ready="https://127.0.0.1:2379/health",
+                  trust="etcd-ca"),
         Component("containerd", ("containerd", "--config", f"{paths.etc}/containerd.toml"),
                   ready=f"unix:{paths.containerd_socket}"),
-        Component("kube-apiserver", (kube, *_apiserver(paths)), ("etcd",), api),
+        Component("kube-apiserver", (kube, *_apiserver(paths)), ("etcd",), api, "ca"),
         Component("kube-controller-manager", (kube, *_controllers(paths)), after,
                   "https://127.0.0.1:10257/healthz"),
         Component("kube-scheduler", (kube, *_scheduler(paths)), after,
@@ -366,15 +360,17 @@ def components(paths: Paths, spec: ClusterSpec, programs: Programs) -> tuple[Com
         Component("kubelet", (kube, *_kubelet(paths, spec)), (*after, "containerd"),
                   "http://127.0.0.1:10248/healthz"),
         Component("kube-proxy", (kube, "kube-proxy", f"--config={paths.etc}/proxy.yaml"), after,
-                  "http://127.0.0.1:10249/healthz"),
+                  "http://127.0.0.1:10256/livez"),
         Component("coredns", (str(programs.coredns), "-conf", f"{paths.etc}/Corefile"), after,
                   "http://127.0.0.1:8181/ready"),
         Component("kwok", (str(programs.kwok), f"--kubeconfig={paths.etc}/kwok.kubeconfig",
                            "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
                            f"--config={paths.etc}/kwok.yaml", "--node-lease-duration-seconds=40",
-                           "--server-address=127.0.0.1:10247"), after),
+                           "--server-address=127.0.0.1:10247"), after,
+                  "http://127.0.0.1:10247/healthz"),
         Component("storage-provisioner",
-                  (str(programs.provisioner), "start", f"--config={paths.etc}/provisioner/config.json",
+                  (str(programs.provisioner), "start",
+                   f"--config={paths.etc}/provisioner/config.json",
                    f"--kubeconfig={paths.etc}/provisioner.kubeconfig",
                    "--provisioner-name=rancher.io/local-path", f"--helper-image={HELPER_IMAGE}",
                    "--namespace=local-path-storage", "--configmap-name=local-path-config",

@@ -1,118 +1,350 @@
-"""Bring a cluster up, repair it, take it down."""
+"""Bring a cluster up, repair it, take it down, look at it."""
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
+import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from local.cluster import config, forward, host, netns, nodes, pki, processes
-from local.cluster.spec import API_PORT, NODE_IP, ClusterSpec, Paths, Programs, paths
+from local.cluster import (
+    bootstrap,
+    config,
+    images,
+    machine,
+    nodes,
+    pki,
+    processes,
+    sandbox,
+)
+from local.cluster.api import Api, ApiError, object_path
+from local.cluster.control import NotRunningError, ask, supervisor_pid
+from local.cluster.files import write
+from local.cluster.locks import locked
+from local.cluster.spec import API_PORT, NODE_IP, ClusterSpec, Paths, Programs, paths, state_root
 from tokenworks.errors import TokenworksError, UsageError
 
 Progress = Callable[[str], None]
-_UP_SECONDS = 180.0
-_ROOT = Path(__file__).parents[2]
+"""Takes one line for the user."""
+
+_SECONDS = 180.0
+_HERE = Path(__file__).parent
+_ROOT = _HERE.parents[1]
+_API = "kubernetes-api"
 
 
 @dataclass(frozen=True)
 class ComponentStatus:
-    """One component as `local status` shows it."""
+    """One component as the supervisor sees it."""
 
     name: str
     pid: int
     state: str
+    """waiting, starting, ready, unhealthy (runs, does not answer) or restarting."""
+    since: float
+    """When it entered that state, in seconds since 1970."""
     restarts: int
 
 
 @contextmanager
-def _locked(where: Paths, progress: Progress) -> Iterator[None]:
-    where.root.parent.mkdir(parents=True, exist_ok=True)
-    with (where.root.parent / f"{where.name}.lock").open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress(f"  … another run is working on cluster {where.name}; waiting for it")
-            fcntl.flock(handle, fcntl.LOCK_EX)
+def _locked(where: Paths, progress: Progress) -> Generator[None]:
+    def waiting() -> None:
+        progress(f"  … another run is working on cluster {where.name}; waiting for it")
+
+    with locked(where.lock, waiting):
         yield
 
 
-def _write(path: Path, text: str, mode: int = 0o600) -> bool:
-    """Write a file when it differs; True when it did."""
-    if path.exists() and path.read_text() == text:
-        return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text(text)
-    temporary.chmod(mode)
-    temporary.replace(path)
-    return True
+class _Work:
+    """One run of `up`: what it changed, how long it takes, what it tells."""
+
+    def __init__(self, where: Paths, progress: Progress) -> None:
+        self.where = where
+        self.changes: list[str] = []
+        self._progress = progress
+        self._start = time.monotonic()
+
+    def changed(self, what: str) -> None:
+        """Say and remember a change."""
+        self.changes.append(what)
+        self.say(what)
+
+    def say(self, line: str) -> None:
+        """Tell the user, with the time since the start."""
+        self._progress(f"  {time.monotonic() - self._start:5.1f} s  {line}")
+
+    def wait(self, what: str, late: Callable[[], list[str]]) -> None:
+        """Wait until nothing is late.
+
+        Raises:
+            TokenworksError: something still is after three minutes, or the supervisor ended.
+        """
+        start = told = time.monotonic()
+        while missing := late():
+            now = time.monotonic()
+            if not supervisor_pid(self.where):
+                raise TokenworksError(
+                    f"the supervisor of cluster {self.where.name} ended: "
+                    f"{log_end(self.where, 'supervisor')}"
+                )
+            if now - start > _SECONDS:
+                raise TokenworksError(self._late(what, missing))
+            if now - told > 10:
+                self.say(f"… {what}: waiting for {', '.join(missing[:8])}")
+                told = now
+            time.sleep(0.1)
+
+    def _late(self, what: str, missing: list[str]) -> str:
+        logs = [f"{n}: {log_end(self.where, n)}" for n in missing[:3]]
+        return "\n".join(
+            [
+                f"{what} of cluster {self.where.name} is not ready after {_SECONDS:.0f} s: "
+                f"{', '.join(missing)}",
+                *logs,
+                "See `./tokenworks local status` and `./tokenworks local logs`. To start afresh: "
+                "`./tokenworks local down`, then `./tokenworks local up`.",
+            ]
+        )
 
 
-def _wait(what: str, ready: Callable[[], bool], progress: Progress, seconds: float) -> None:
-    start = time.monotonic()
-    told = start
-    while not ready():
-        now = time.monotonic()
-        if now - start > seconds:
-            raise TokenworksError(
-                f"{what} is not ready after {seconds:.0f} s. See `./tokenworks local status` "
-                "and `./tokenworks local logs`."
-            )
-        if now - told > 10:
-            progress(f"  … {what} ({now - start:.0f} s)")
-            told = now
-        time.sleep(0.2)
+def log_end(where: Paths, component: str) -> str:
+    """The last line of a component's log."""
+    with contextlib.suppress(OSError):
+        text = (where.logs / f"{component}.log").read_bytes()[-2000:].decode(errors="replace")
+        return text.strip().rpartition("\n")[2][-500:] or "its log is empty"
+    return "no log"
 
 
-def supervisor_pid(where: Paths) -> int:
-    """The supervisor's pid, or 0."""
-    for pid in processes.every():
-        words = processes.command_line(pid)
-        if words[-3:] == ["local.cluster.supervisor", where.name, str(where.root)]:
-            return pid
-    return 0
+def up(
+    spec: ClusterSpec,
+    programs: Programs,
+    archives: Iterable[Path] = (),
+    progress: Progress = print,
+) -> Path:
+    """Make or repair the cluster and wait until all of it is ready; returns the kubeconfig.
+
+    Args:
+        spec: its nodes.
+        programs: what it runs besides the distribution's packages.
+        archives: OCI archives of the images it must have.
+        progress: takes one line per step.
+
+    Raises:
+        TokenworksError: not root, something is missing, or the cluster does not become ready.
+        UsageError: a name, a path or an archive cannot be used.
+    """
+    machine.require()
+    where = paths(spec.name)
+    with _locked(where, progress):
+        work = _Work(where, progress)
+        _prepare(work, spec, programs)
+        _supervise(work)
+        _connect(work)
+        work.wait("container runtime", lambda: _late(where, "containerd"))
+        added = images.add(where, archives)
+        if added:
+            work.changed(f"{len(added)} image(s) imported")
+        work.wait("API server", lambda: _late(where, "kube-apiserver"))
+        _bootstrap(work)
+        work.wait("control plane", lambda: _late(where))
+        _nodes(work, spec)
+        if work.changes:
+            work.say(f"cluster {spec.name} is ready")
+        else:
+            progress(f"cluster {spec.name} runs; nothing to change")
+    return where.kubeconfig
 
 
-def _start_supervisor(where: Paths) -> None:
-    where.logs.mkdir(exist_ok=True)
+def _prepare(work: _Work, spec: ClusterSpec, programs: Programs) -> None:
+    """Everything that components find when they start: files, namespaces."""
+    where = work.where
+    where.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    where.root.chmod(0o700)
+    _forget_before_restart(where)
+    host = machine.inspect(where)
+    machine.enter(where)
+    for folder in ("etcd", "volumes", "logs", "log/pods", "log/containers"):
+        (where.root / folder).mkdir(parents=True, exist_ok=True)
+    (where.root / "etcd").chmod(0o700)
+    if pki.make(where.pki, config.node_name(spec)):
+        work.changed("certificates made")
+    _clear(work)
+    if sandbox.make(where):
+        work.changed("network and mount namespace made")
+    written = config.files(where, host, spec, programs)
+    for path, text in written.items():
+        write(path, text)
+    write(
+        where.root / "programs.json", json.dumps({k: str(v) for k, v in asdict(programs).items()})
+    )
+    resources = {name: str(count) for name, count in spec.real.resources.items()}
+    write(where.node, json.dumps({"name": config.node_name(spec), "resources": resources}))
+    parts = [asdict(c) for c in config.components(where, spec, programs)]
+    inputs = _digest([t for _, t in sorted(written.items())] + [p.read_text() for p in _sources()])
+    plan = json.dumps({"components": parts, "inputs": inputs}, indent=1)
+    if write(where.plan, plan) and (pid := supervisor_pid(where)):
+        work.changed("configuration changed; components restart, pods go on running")
+        processes.stop(pid, patience=60)
+
+
+def _forget_before_restart(where: Paths) -> None:
+    """Drop what described running things, if the machine has been restarted since."""
+    mark, now = where.root / "boot", processes.boot_id()
+    if not mark.exists() or mark.read_text() != now:
+        shutil.rmtree(where.root / "run", ignore_errors=True)
+        mark.write_text(now)
+
+
+def _clear(work: _Work) -> None:
+    """End what nobody looks after: daemons without a supervisor, pods without namespaces."""
+    where = work.where
+    if not sandbox.there(where):
+        sandbox.kill_members(where)
+    elif not supervisor_pid(where):
+        for pid in sandbox.strays(where):
+            processes.stop(pid, patience=0)
+
+
+def _sources() -> list[Path]:
+    """Modules that the supervisor has in memory."""
+    names = ("api", "config", "forward", "nodes", "processes", "sandbox", "spec", "supervisor")
+    return [_HERE / f"{name}.py" for name in names]
+
+
+def _digest(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def _supervise(work: _Work) -> None:
+    where = work.where
+    if supervisor_pid(where):
+        return
+    where.control.unlink(missing_ok=True)
     with (where.logs / "supervisor.log").open("ab") as log:
-        subprocess.Popen(
-            [sys.executable, "-m", "local.cluster.supervisor", where.name, str(where.root)],
+        process = subprocess.Popen(
+            ["nsenter", f"--mount={where.mntns}", "--", sys.executable, "-m",
+             "local.cluster.supervisor", where.name, str(where.root)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd="/",
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": f"{_ROOT / 'src'}:{_ROOT}"},
-        )
+            env={
+                "PATH": processes.search_path(),
+                "PYTHONPATH": f"{_ROOT / 'src'}:{_ROOT}",
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+        )  # fmt: skip
+    work.changed("components start")
+    deadline = time.monotonic() + 30
+    while not _answering(where):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise TokenworksError(
+                f"the supervisor of cluster {where.name} does not start: "
+                f"{log_end(where, 'supervisor')}"
+            )
+        time.sleep(0.05)
+
+
+def _answering(where: Paths) -> bool:
+    try:
+        return bool(ask(where, "status"))
+    except NotRunningError:
+        return False
+
+
+def _connect(work: _Work) -> None:
+    """A port for the API server, and a kubeconfig that names it."""
+    where = work.where
+    port = _forward(where, _API, NODE_IP, API_PORT)
+    text = config.kubeconfig(where, "admin", f"https://127.0.0.1:{port}")
+    if write(where.kubeconfig, text):
+        work.changed(f"kubeconfig written: {where.kubeconfig}")
+
+
+def _forward(where: Paths, name: str, target: str, target_port: int) -> int:
+    answer = ask(where, "forward", name=name, target=target, target_port=target_port)
+    return int(answer["port"])
+
+
+def _api(where: Paths) -> Api:
+    return Api(where.pki, "admin", ("127.0.0.1", _forward(where, _API, NODE_IP, API_PORT)))
+
+
+def _late(where: Paths, *only: str) -> list[str]:
+    """Components that are not ready, of those named or of all."""
+    seen = components(where.name)
+    return [c.name for c in seen if c.state != "ready" and (not only or c.name in only)]
+
+
+def _bootstrap(work: _Work) -> None:
+    """Apply what the cluster itself needs; versions tell whether anything was different."""
+    api, changed = _api(work.where), False
+    for obj in bootstrap.objects(config.provisioner_files(work.where)):
+        before = api.get(object_path(obj))
+        after = api.apply(obj)["metadata"]["resourceVersion"]
+        changed |= before is None or before["metadata"]["resourceVersion"] != after
+    if changed:
+        work.changed("rights, DNS and storage of the cluster set")
+
+
+def _nodes(work: _Work, spec: ClusterSpec) -> None:
+    """Nodes as the spec says, and ready."""
+    api, real = _api(work.where), config.node_name(spec)
+    if api.get(f"/api/v1/nodes/{real}") is None and work.changes == []:
+        # A kubelet registers its node when it starts, and only then.
+        work.changed(f"node {real} is gone; the kubelet starts again and registers it")
+        ask(work.where, "restart", component="kubelet")
+    changed: set[str] = set()
+
+    def late() -> list[str]:
+        try:
+            changed.update(nodes.reconcile(api, spec, real))
+        except ApiError as error:  # conflicts with whoever else writes nodes; or a restart
+            return [str(error)]
+        return nodes.late(api, spec, real)
+
+    work.wait("nodes", late)
+    if changed:
+        work.changed(f"{len(changed)} node(s) set: {', '.join(sorted(changed)[:8])}")
+
+
+def components(name: str) -> list[ComponentStatus]:
+    """Every component of a cluster.
+
+    Raises:
+        NotRunningError: the cluster does not run.
+    """
+    return [ComponentStatus(**row) for row in ask(paths(name), "status")["components"]]
 
 
 def status(name: str) -> list[ComponentStatus]:
-    """Every component, as the supervisor sees it; empty when nothing runs."""
+    """Supervisor and components; empty when the cluster does not run."""
     where = paths(name)
-    pid = supervisor_pid(where)
-    if not pid:
-        return []
     try:
-        seen: dict[str, Any] = json.loads(where.status.read_text())
-    except (OSError, ValueError):
-        seen = {}
-    listed = [ComponentStatus("supervisor", pid, "ready", 0)]
-    return listed + [
-        ComponentStatus(n, s["pid"], s["state"], s["restarts"]) for n, s in seen.items()
-    ]
+        listed = components(name)
+    except NotRunningError:
+        return []
+    since = where.pid_file.stat().st_mtime
+    return [ComponentStatus("supervisor", supervisor_pid(where), "ready", since, 0), *listed]
+
+
+def node_status(name: str) -> list[nodes.NodeStatus]:
+    """Every node, with what it has and what pods on it have asked for.
+
+    Raises:
+        NotRunningError: the cluster does not run.
+        ApiError: the API server does not answer.
+    """
+    return nodes.overview(_api(paths(name)))
 
 
 def kubeconfig_path(name: str) -> Path:
@@ -120,218 +352,95 @@ def kubeconfig_path(name: str) -> Path:
     return paths(name).kubeconfig
 
 
-def kubectl_command(name: str, arguments: Iterable[str], programs: Programs) -> list[str]:
-    """A kubectl call on the cluster."""
-    return [
-        str(programs.kube), "kubectl", f"--kubeconfig={kubeconfig_path(name)}", *arguments
-    ]  # fmt: skip
+def kubectl_command(name: str, arguments: Iterable[str]) -> list[str]:
+    """A kubectl call on the cluster.
 
-
-def _kubectl(where: Paths, programs: Programs, *arguments: str, text: str | None = None) -> str:
-    result = subprocess.run(
-        kubectl_command(where.name, arguments, programs),
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": os.defpath, "HOME": str(where.root)},
-    )
-    if result.returncode != 0:
-        raise TokenworksError(f"kubectl {' '.join(arguments)} failed: {result.stderr.strip()}")
-    return result.stdout
-
-
-def forward_port(name: str, host_ip: str, port: int) -> int:
-    """The port on loopback that leads to an address in the cluster; given once, kept."""
+    Raises:
+        NotRunningError: there is no such cluster.
+    """
     where = paths(name)
-    with (where.root / "forwards.lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        table = forward.read_table(where.forwards)
-        for local, target in table.items():
-            if target == (host_ip, port):
-                return local
-        local = forward.free_port()
-        rows = {str(p): list(t) for p, t in {**table, local: (host_ip, port)}.items()}
-        _write(where.forwards, json.dumps(rows))
-    return local
-
-
-def _prepare(where: Paths, spec: ClusterSpec, programs: Programs) -> bool:
-    """Everything on disk and the network namespace; True when anything changed."""
-    where.root.mkdir(parents=True, exist_ok=True)
-    where.root.chmod(0o700)
-    for folder in ("etcd", "volumes", "pods", "logs", "etc", "opt"):
-        (where.root / folder).mkdir(exist_ok=True)
-    # The volumes' folder is entered by pods through mounts; its parents stay closed.
-    (where.root / "etcd").chmod(0o700)
-    host.remember(where)
-    known = where.root / "host.json"
-    machine = (
-        config.Host(**json.loads(known.read_text())) if known.exists() else host.inspect(where)
-    )
-    _write(known, json.dumps(asdict(machine)))
-    changed = pki.make(where.pki, config.node_name(spec))
-    changed |= netns.make(where)
-    for path, text in config.files(where, machine, spec, programs).items():
-        changed |= _write(path, text)
-    port = forward_port(where.name, NODE_IP, API_PORT)
-    server = f"https://127.0.0.1:{port}"
-    _write(where.kubeconfig, config.kubeconfig(where, "admin", server))
-    plan = {
-        "node": config.node_name(spec),
-        "resources": dict(spec.real.resources),
-        "components": [asdict(c) for c in config.components(where, spec, programs)],
-    }
-    return _write(where.plan, json.dumps(plan, indent=1)) or changed
-
-
-def _ready(where: Paths, component: str | None = None) -> bool:
-    """Whether one component, or every one, is ready."""
-    seen = [s for s in status(where.name)[1:] if component in (None, s.name)]
-    return bool(seen) and all(s.state == "ready" for s in seen)
-
-
-def _node_ready(where: Paths, spec: ClusterSpec, programs: Programs) -> bool:
-    query = "jsonpath={.status.conditions[?(@.type=='Ready')].status} {.status.allocatable}"
     try:
-        said = _kubectl(where, programs, "get", "node", config.node_name(spec), "-o", query)
-    except TokenworksError:
-        return False
-    return said.startswith("True") and all(f'"{r}"' in said for r in spec.real.resources)
+        programs: dict[str, Any] = json.loads((where.root / "programs.json").read_text())
+    except (OSError, ValueError):
+        raise NotRunningError(name) from None
+    return [programs["kube"], "kubectl", f"--kubeconfig={where.kubeconfig}", *arguments]
 
 
-def up(
-    spec: ClusterSpec,
-    programs: Programs,
-    images: Mapping[str, Path] | None = None,
-    progress: Progress = print,
-) -> Path:
-    """Make or repair the cluster and wait until its node is ready; returns the kubeconfig.
+def import_images(name: str, archives: Iterable[Path]) -> list[str]:
+    """Import the archives whose images the cluster does not have; returns the images' names.
 
     Raises:
-        TokenworksError: not root, or the cluster does not become ready.
+        NotRunningError: the cluster does not run.
+        UsageError: an archive cannot be read.
     """
-    host.require_root()
-    where, start = paths(spec.name), time.monotonic()
-    with _locked(where, progress):
-        changed = _prepare(where, spec, programs)
-        pid = supervisor_pid(where)
-        if pid and changed:
-            progress(f"cluster {spec.name}: configuration changed; restarting its components")
-            processes.stop([pid])
-            pid = 0
-        if not pid:
-            changed = True
-            _start_supervisor(where)
-        _wait("API server", lambda: _ready(where, "kube-apiserver"), progress, _UP_SECONDS)
-        _bootstrap(where, spec, programs)
-        _wait("control plane", lambda: _ready(where), progress, _UP_SECONDS)
-        imported = import_images(spec.name, images or {}, progress)
-        _wait("node", lambda: _node_ready(where, spec, programs), progress, _UP_SECONDS)
-    if changed or imported:
-        progress(f"cluster {spec.name}: ready after {time.monotonic() - start:.0f} s")
-    else:
-        progress(f"cluster {spec.name}: running, nothing to change")
-    return where.kubeconfig
+    components(name)
+    return images.add(paths(name), archives)
 
 
-def _bootstrap(where: Paths, spec: ClusterSpec, programs: Programs) -> None:
-    """Apply what the cluster itself needs, and drop simulated nodes that no pool has any more."""
-    objects = nodes.bootstrap_objects(spec, config.provisioner_files(where))
-    text = yaml.safe_dump_all(objects, sort_keys=False)
-    _kubectl(where, programs, "apply", "--server-side", "--force-conflicts",
-             "--field-manager=tokenworks-local", "-f", "-", text=text)  # fmt: skip
-    wanted = {o["metadata"]["name"] for o in objects if o["kind"] == "Node"}
-    there = _kubectl(where, programs, "get", "nodes", "-l", "type=kwok", "-o", "name").split()
-    for node in sorted({n.removeprefix("node/") for n in there} - wanted):
-        _kubectl(where, programs, "delete", "node", node)
-
-
-def _ctr(where: Paths, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["ctr", "--address", str(where.containerd_socket), "--namespace", "k8s.io",
-         *[str(a) for a in arguments]],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-
-
-def import_images(name: str, images: Mapping[str, Path], progress: Progress) -> list[str]:
-    """Import the archives that the cluster does not have yet; returns their names.
-
-    An archive's path names its content, so the record of imported paths tells what is there.
-    """
-    where = paths(name)
-    record = where.root / "images.json"
-    known: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
-    present = set(_ctr(where, "images", "list", "--quiet").stdout.split())
-    imported: list[str] = []
-    for image, archive in images.items():
-        if image in present and known.get(image) == str(archive):
-            continue
-        result = _ctr(where, "images", "import", archive)
-        if result.returncode != 0:
-            raise TokenworksError(f"importing {image} failed: {result.stderr.strip()}")
-        imported.append(image)
-        known[image] = str(archive)
-        _write(record, json.dumps(known))
-    if imported:
-        progress(f"cluster {name}: {len(imported)} image(s) imported")
-    return imported
-
-
-def forward_service(name: str, namespace: str, service: str, port: int, programs: Programs) -> str:
-    """`127.0.0.1:PORT`, which leads to a Service of the cluster.
+def forward(name: str, namespace: str, service: str, port: int) -> str:
+    """`127.0.0.1:PORT`, which leads to a Service of the cluster and keeps its port.
 
     Raises:
-        TokenworksError: there is no such Service, or the cluster does not run.
+        NotRunningError: the cluster does not run.
+        UsageError: there is no such Service, or it has no address or no such port.
     """
     where = paths(name)
-    if not where.kubeconfig.exists():
-        raise TokenworksError(f"cluster {name} does not run: ./tokenworks local up")
-    query = "jsonpath={.spec.clusterIP}"
-    address = _kubectl(where, programs, "-n", namespace, "get", "service", service, "-o", query)
-    return f"127.0.0.1:{forward_port(name, address, port)}"
+    found = _api(where).get(f"/api/v1/namespaces/{namespace}/services/{service}")
+    if found is None:
+        raise UsageError(f"cluster {name} has no Service {service} in namespace {namespace}")
+    address = found["spec"].get("clusterIP", "None")
+    offered = [int(p["port"]) for p in found["spec"].get("ports", [])]
+    if address in ("None", "") or port not in offered:
+        raise UsageError(
+            f"Service {service} in namespace {namespace} of cluster {name} has address {address} "
+            f"and ports {offered}; a forward needs an address and port {port}"
+        )
+    return f"127.0.0.1:{_forward(where, f'{namespace}/{service}:{port}', address, port)}"
 
 
 def down(name: str, progress: Progress = print) -> bool:
     """Remove the cluster and everything it made on this machine; False when there was none.
 
     Raises:
-        TokenworksError: not root, or a process cannot be ended.
+        TokenworksError: not root, or something cannot be removed now.
     """
-    host.require_root()
+    machine.require()
     where = paths(name)
     with _locked(where, progress):
-        if not where.root.exists() and not where.netns.exists():
-            progress(f"cluster {name}: not there, nothing to remove")
-            return False
-        pid = supervisor_pid(where)
-        processes.stop([pid] if pid else [], patience=40)
-        processes.stop(host.pod_processes(where), patience=0)
-        left = host.pod_processes(where)
-        if left:
-            raise TokenworksError(
-                f"processes {sorted(left)} of cluster {name} do not end; run it again"
-            )
-        sockets = host.shim_sockets(where)
-        host.unmount(where)
-        netns.remove(where)
-        host.remove_cgroups(where)
-        host.put_back(where, sockets)
-        shutil.rmtree(where.root, ignore_errors=False)
-    progress(f"cluster {name}: removed")
-    return True
+        found = where.root.exists() or bool(sandbox.members(where))
+        if found:
+            _remove(where)
+        where.lock.unlink()
+    with contextlib.suppress(OSError):  # others keep state here
+        state_root().rmdir()
+    progress(f"cluster {name} is removed" if found else f"cluster {name} is not there")
+    return found
+
+
+def _remove(where: Paths) -> None:
+    # No farewell: nothing of the cluster is kept, and children die with their supervisor.
+    processes.stop(supervisor_pid(where), patience=0)
+    sandbox.kill_members(where)
+    sandbox.unmount(where)
+    sandbox.remove_cgroups(where)
+    machine.leave(where)
+    if left := sandbox.mount_points(where.root):
+        raise TokenworksError(f"{left[0]} is still mounted; run the same command again")
+    if where.root.exists():
+        shutil.rmtree(where.root)
 
 
 def log_file(name: str, component: str) -> Path:
     """Log of a component.
 
     Raises:
-        UsageError: there is no such component or no cluster.
+        UsageError: there is no such component.
+        NotRunningError: there is no such cluster.
     """
     where = paths(name)
     known = sorted(p.stem for p in where.logs.glob("*.log")) if where.logs.is_dir() else []
+    if not known:
+        raise NotRunningError(name)
     if component not in known:
-        listed = ", ".join(known) or "none: the cluster does not run"
-        raise UsageError(f"no log of {component!r}; there are: {listed}")
+        raise UsageError(f"no component {component!r}; there are: {', '.join(known)}")
     return where.logs / f"{component}.log"

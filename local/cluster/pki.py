@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +13,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from local.cluster.files import write
 from local.cluster.spec import NODE_IP, SERVICE_IP
 
 YEARS = 5
+AUTHORITIES = ("ca", "etcd-ca", "front-proxy-ca")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,9 @@ def identities(node: str) -> tuple[Identity, ...]:
     return (
         Identity("apiserver", "kube-apiserver", names=api),
         Identity("apiserver-kubelet", "tokenworks:apiserver-kubelet", ("tokenworks:kubelet-api",)),
-        Identity("etcd", "etcd", names=("localhost", "127.0.0.1")),
+        # An authority of its own: etcd lets in everybody whom its authority vouches for.
+        Identity("etcd", "etcd", names=("localhost", "127.0.0.1"), signer="etcd-ca"),
+        Identity("etcd-client", "kube-apiserver", signer="etcd-ca"),
         Identity("admin", "tokenworks:admin", ("system:masters",)),
         Identity("controller-manager", "system:kube-controller-manager"),
         Identity("scheduler", "system:kube-scheduler"),
@@ -48,23 +51,18 @@ def identities(node: str) -> tuple[Identity, ...]:
         Identity("coredns", "tokenworks:coredns"),
         Identity("kwok", "tokenworks:kwok"),
         Identity("provisioner", "tokenworks:provisioner"),
-        Identity("node-resources", "tokenworks:node-resources"),
+        Identity("supervisor", "tokenworks:supervisor"),
         Identity("front-proxy", "front-proxy-client", signer="front-proxy-ca"),
     )
 
 
-def _write(path: Path, data: bytes) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as out:
-        out.write(data)
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
+    pem = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.TraditionalOpenSSL,
         serialization.NoEncryption(),
     )
+    return pem.decode()
 
 
 def _subject(user: str, groups: Sequence[str]) -> x509.Name:
@@ -101,8 +99,8 @@ def _authority(folder: Path, name: str) -> None:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    _write(folder / f"{name}.key", _key_pem(key))
-    _write(folder / f"{name}.crt", certificate.public_bytes(serialization.Encoding.PEM))
+    write(folder / f"{name}.key", _key_pem(key))
+    write(folder / f"{name}.crt", certificate.public_bytes(serialization.Encoding.PEM).decode())
 
 
 def _leaf(folder: Path, identity: Identity) -> None:
@@ -123,32 +121,53 @@ def _leaf(folder: Path, identity: Identity) -> None:
         names = [_alternative(n) for n in identity.names]
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     certificate = builder.sign(signer_key, hashes.SHA256())
-    _write(folder / f"{identity.file}.key", _key_pem(key))
-    _write(folder / f"{identity.file}.crt", certificate.public_bytes(serialization.Encoding.PEM))
+    write(folder / f"{identity.file}.key", _key_pem(key))
+    write(
+        folder / f"{identity.file}.crt",
+        certificate.public_bytes(serialization.Encoding.PEM).decode(),
+    )
+
+
+def _fits(path: Path, identity: Identity) -> bool:
+    """Whether the certificate is there and says what the identity says."""
+    try:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        extensions = certificate.extensions
+    except (OSError, ValueError):
+        return False
+    try:
+        found = list(extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+    except x509.ExtensionNotFound:
+        found = []
+    wanted = [_alternative(n) for n in identity.names]
+    return found == wanted and certificate.subject == _subject(identity.user, identity.groups)
+
+
+def _service_account(folder: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    write(folder / "service-account.key", _key_pem(key))
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    write(folder / "service-account.pub", public.decode())
 
 
 def make(folder: Path, node: str) -> bool:
     """Make what is missing of the cluster's keys; True when anything was made.
 
-    A certificate is written after its key, so a certificate that is there is whole.
+    A certificate is written after its key, so a certificate that is there has one.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = False
-    for authority in ("ca", "front-proxy-ca"):
+    for authority in AUTHORITIES:
         if not (folder / f"{authority}.crt").exists():
             _authority(folder, authority)
             made = True
     if not (folder / "service-account.pub").exists():
-        key = ec.generate_private_key(ec.SECP256R1())
-        _write(folder / "service-account.key", _key_pem(key))
-        public = key.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-        _write(folder / "service-account.pub", public)
+        _service_account(folder)
         made = True
     for identity in identities(node):
-        if made or not (folder / f"{identity.file}.crt").exists():
+        if made or not _fits(folder / f"{identity.file}.crt", identity):
             _leaf(folder, identity)
             made = True
     return made

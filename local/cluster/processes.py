@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _PROC = Path("/proc")
+
+
+def search_path() -> str:
+    """PATH with the folders of system programs, which users' shells leave out."""
+    return os.pathsep.join((os.environ.get("PATH") or os.defpath, "/usr/sbin", "/sbin"))
+
+
+def boot_id() -> str:
+    """Names the time since the machine started; nothing that the kernel keeps outlives it."""
+    return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
 def start_ticks(pid: int) -> int:
@@ -20,9 +30,18 @@ def start_ticks(pid: int) -> int:
     return 0 if fields[0] in "ZX" else int(fields[19])
 
 
-def alive(pid: int, started: int) -> bool:
-    """Whether that very process still runs."""
-    return started != 0 and start_ticks(pid) == started
+def identity(pid: int) -> str:
+    """What tells this process from every other, before and after it."""
+    return f"{pid} {start_ticks(pid)} {boot_id()}"
+
+
+def from_identity(text: str) -> int:
+    """The pid behind `identity`'s text, or 0 when that process is gone."""
+    words = text.split()
+    if not words or not words[0].isdigit():
+        return 0
+    pid = int(words[0])
+    return pid if start_ticks(pid) and identity(pid) == text.strip() else 0
 
 
 def command_line(pid: int) -> list[str]:
@@ -33,21 +52,14 @@ def command_line(pid: int) -> list[str]:
         return []
 
 
-def every() -> Iterator[int]:
-    """Every pid on the machine."""
-    return (int(p.name) for p in _PROC.iterdir() if p.name.isdigit())
-
-
-def stop(pids: Iterable[int], patience: float = 10.0) -> None:
-    """End these processes: SIGTERM, then SIGKILL to what is left after `patience` seconds."""
-    left = {pid: start_ticks(pid) for pid in pids}
+def stop(pid: int, patience: float = 10.0) -> None:
+    """End a process: SIGTERM, then SIGKILL when it is there after `patience` seconds."""
+    started = start_ticks(pid)
     for sig, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 5.0)):
-        left = {pid: ticks for pid, ticks in left.items() if alive(pid, ticks)}
-        for pid in left:
-            try:
-                os.kill(pid, sig)
-            except ProcessLookupError:
-                continue
+        if not started or start_ticks(pid) != started:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, sig)
         deadline = time.monotonic() + seconds
-        while any(alive(p, t) for p, t in left.items()) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        while start_ticks(pid) == started and time.monotonic() < deadline:
+            time.sleep(0.02)

@@ -1,40 +1,46 @@
 """The daemon that keeps a cluster's components running.
 
-It enters the cluster's network namespace, starts what the plan says in order of
-readiness, starts again what dies (with a growing pause), and says in the status
-file what it sees. Its children die with it, so nothing is left behind when it is
-killed; pods outlive it, because containerd's shims do.
+It starts what the plan says, each component when those before it are ready, starts
+again what dies (with a growing pause), forwards ports, and answers who asks. Its
+children die with it, so nothing is left running unwatched when it is killed; pods
+outlive it, because containerd's shims do.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
-import ctypes
+import http.client
 import json
 import os
+import select
 import signal
 import socket
 import ssl
 import subprocess
-import sys
 import threading
 import time
-import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
+from urllib.parse import urlsplit
 
-from local.cluster import netns
+from local.cluster import processes, sandbox
+from local.cluster.api import Api
 from local.cluster.forward import Forwarder
-from local.cluster.nodes import keep_resources
-from local.cluster.processes import start_ticks
+from local.cluster.nodes import advertise
 from local.cluster.spec import Paths
+from tokenworks.errors import TokenworksError
 
-_PR_SET_PDEATHSIG = 1
 _LOG_LIMIT = 32 * 1024 * 1024
-_LONGEST_PAUSE = 15.0
+_PAUSES = (0.2, 15.0)
+_STEADY_SECONDS = 30.0
+_PROBE_SECONDS = 2.0
+_FAILURES = 3
+# Authority that vouches for a component's certificate -> whose certificate to show it.
+_CLIENTS = {"ca": "supervisor", "etcd-ca": "etcd-client"}
 
 
 @dataclass
@@ -45,48 +51,65 @@ class Child:
     argv: list[str]
     after: list[str]
     ready_url: str
+    trust: str
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
-    restarts: int = -1
+    starts: int = 0
     ready: bool = False
+    failures: int = 0
     not_before: float = 0.0
-    pause: float = 0.5
+    pause: float = _PAUSES[0]
+    state: str = "waiting"
+    since: float = 0.0
+
+    def become(self, state: str) -> None:
+        """Enter a state, remembering since when."""
+        if state != self.state or not self.since:
+            self.state, self.since = state, time.time()
+
+    def describe(self) -> dict[str, Any]:
+        """For `local status`."""
+        pid = self.process.pid if self.process else 0
+        restarts = max(self.starts - 1, 0)
+        row = {"name": self.name, "pid": pid, "state": self.state}
+        return row | {"since": self.since, "restarts": restarts}
 
 
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
-
-
-def _tls(paths: Paths) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=str(paths.pki / "ca.crt"))
-    context.load_cert_chain(paths.pki / "admin.crt", paths.pki / "admin.key")
-    # Controller manager and scheduler serve their health with a certificate of their own making.
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+def _trust(paths: Paths, authority: str) -> ssl.SSLContext:
+    if not authority:
+        # Controller manager and scheduler serve their health with a certificate that they
+        # make for themselves; nothing secret is asked or told there.
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    context = ssl.create_default_context(cafile=str(paths.pki / f"{authority}.crt"))
+    client = paths.pki / _CLIENTS[authority]
+    context.load_cert_chain(client.with_suffix(".crt"), client.with_suffix(".key"))
     return context
 
 
-def _etcd_tls(paths: Paths) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=str(paths.pki / "ca.crt"))
-    context.load_cert_chain(paths.pki / "etcd.crt", paths.pki / "etcd.key")
-    return context
-
-
-def answers(url: str, paths: Paths) -> bool:
-    """Whether a readiness URL (`http…` or `unix:<socket>`) answers now."""
+def answers(url: str, context: ssl.SSLContext) -> bool:
+    """Whether a readiness URL (`http…` or `unix:<socket>`) answers now; empty: it does."""
+    if not url:
+        return True
+    parts = urlsplit(url)
     try:
-        if url.startswith("unix:"):
+        if parts.scheme == "unix":
             with socket.socket(socket.AF_UNIX) as probe:
-                probe.settimeout(2)
-                probe.connect(url.removeprefix("unix:"))
+                probe.settimeout(_PROBE_SECONDS)
+                probe.connect(parts.path)
             return True
-        tls = None
-        if url.startswith("https"):
-            tls = _etcd_tls(paths) if ":2379" in url else _tls(paths)
-        with urllib.request.urlopen(url, timeout=2, context=tls) as response:
-            return response.status == 200
-    except (OSError, ValueError):
+        host, port = parts.hostname or "", parts.port
+        connection = (
+            http.client.HTTPSConnection(host, port, timeout=_PROBE_SECONDS, context=context)
+            if parts.scheme == "https"
+            else http.client.HTTPConnection(host, port, timeout=_PROBE_SECONDS)
+        )
+        with contextlib.closing(connection):
+            connection.request("GET", parts.path)
+            return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
         return False
 
 
@@ -95,90 +118,163 @@ class Supervisor:
 
     def __init__(self, paths: Paths, plan: dict[str, Any]) -> None:
         self._paths = paths
-        self._plan = plan
         self._children = {
-            c["name"]: Child(c["name"], c["argv"], c["after"], c["ready"])
+            c["name"]: Child(c["name"], c["argv"], c["after"], c["ready"], c["trust"])
             for c in plan["components"]
         }
         self._stopping = False
-        self._written = ""
+        self._wake = socket.socketpair()
 
     def run(self) -> None:
         """Work until SIGTERM."""
-        signal.signal(signal.SIGTERM, self._stop)
-        signal.signal(signal.SIGINT, self._stop)
-        # Started before this thread leaves the host's namespace: listeners belong there.
-        forwarder = Forwarder(self._paths.forwards, self._paths.netns)
-        threading.Thread(target=forwarder.run, daemon=True).start()
-        netns.enter(self._paths.netns)
-        keeper = threading.Thread(
-            target=keep_resources, args=(self._paths, self._plan), daemon=True
-        )
-        keeper.start()
+        for end in self._wake:
+            end.setblocking(False)
+        signal.set_wakeup_fd(self._wake[1].fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        signal.signal(signal.SIGCHLD, self._look_again)
+        # Before this thread leaves the machine's network namespace: listeners belong there.
+        self._serve()
+        sandbox.enter_network(self._paths.netns)
+        threading.Thread(target=self._probe, daemon=True).start()
+        threading.Thread(target=self._keep_resources, daemon=True).start()
         while not self._stopping:
             for child in self._children.values():
                 self._tend(child)
-            self._write_status()
-            time.sleep(0.15)
+            self._bound_logs()
+            # Until a signal, a child's death or an order comes, or to look again.
+            select.select([self._wake[0]], [], [], 0.2)
+            with contextlib.suppress(BlockingIOError):
+                self._wake[0].recv(4096)
         self._end()
 
-    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
+    def _look_again(self, *_: object) -> None:
+        """The signal itself ends the wait."""
+
+    def _stop(self, *_: object) -> None:
         self._stopping = True
 
     def _tend(self, child: Child) -> None:
         now = time.monotonic()
         if child.process is not None and child.process.poll() is None:
-            self._look(child, now)
+            if now - child.started > _STEADY_SECONDS:
+                child.pause = _PAUSES[0]
             return
         if child.process is not None:
+            print(f"{child.name} ended ({child.process.returncode})", flush=True)
             child.process, child.ready = None, False
             child.not_before = now + child.pause
-            child.pause = min(child.pause * 2, _LONGEST_PAUSE)
-        waits = any(not self._children[name].ready for name in child.after)
-        if not waits and now >= child.not_before:
+            child.pause = min(child.pause * 2, _PAUSES[1])
+            child.become("restarting")
+        if now >= child.not_before and all(self._children[name].ready for name in child.after):
             self._start(child, now)
 
-    def _look(self, child: Child, now: float) -> None:
-        if now - child.started > 30:
-            child.pause = 0.5
-        if not child.ready:
-            child.ready = not child.ready_url or answers(child.ready_url, self._paths)
-
     def _start(self, child: Child, now: float) -> None:
-        log = self._paths.logs / f"{child.name}.log"
-        if log.exists() and log.stat().st_size > _LOG_LIMIT:
-            log.replace(log.with_suffix(".log.1"))
-        with log.open("ab") as out:
-            # Children read the clean environment; nothing of the caller's leaks into pods.
+        environment = {"PATH": processes.search_path(), "HOME": str(self._paths.root)}
+        with (self._paths.logs / f"{child.name}.log").open("ab") as out:
             child.process = subprocess.Popen(
-                child.argv,
+                ["setpriv", "--pdeathsig", "KILL", "--", *child.argv],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
                 cwd="/",
-                env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self._paths.root)},
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - two system calls, no lock taken
+                # Nothing of the caller's environment leaks into components or pods.
+                env=environment,
                 start_new_session=True,
             )
-        child.started, child.restarts = now, child.restarts + 1
+        child.started, child.starts, child.failures = now, child.starts + 1, 0
+        child.become("starting")
 
-    def _write_status(self) -> None:
-        text = json.dumps({n: self._describe(c) for n, c in self._children.items()})
-        if text != self._written:
-            temporary = self._paths.status.with_suffix(".tmp")
-            temporary.write_text(text)
-            temporary.replace(self._paths.status)
-            self._written = text
+    def _probe(self) -> None:
+        """Ask components how they are: often until they are ready, rarely afterwards."""
+        contexts = {c.trust: _trust(self._paths, c.trust) for c in self._children.values()}
+        asked: dict[str, float] = {}
+        while True:
+            for child in self._children.values():
+                process, now = child.process, time.monotonic()
+                pause = 3.0 if child.ready and not child.failures else 0.2
+                if process is None or now - asked.get(child.name, 0) < pause:
+                    continue
+                asked[child.name] = now
+                well = answers(child.ready_url, contexts[child.trust])
+                if child.process is process:
+                    self._judge(child, well)
+            time.sleep(0.1)
 
-    def _describe(self, child: Child) -> dict[str, Any]:
-        pid = child.process.pid if child.process else 0
-        state = "ready" if child.ready else "starting" if child.process else "waiting"
-        return {
-            "pid": pid,
-            "start": start_ticks(pid) if pid else 0,
-            "state": state,
-            "restarts": max(child.restarts, 0),
-        }
+    def _judge(self, child: Child, well: bool) -> None:
+        if well:
+            child.ready, child.failures = True, 0
+            child.become("ready")
+        elif child.ready:
+            child.failures += 1
+            if child.failures >= _FAILURES:
+                child.ready = False
+                child.become("unhealthy")
+
+    def _keep_resources(self) -> None:
+        """Advertise the real node's simulated devices: a kubelet that restarts forgets them."""
+        api = Api(self._paths.pki, "supervisor")
+        while True:
+            # Neither the API server nor the node may be there yet; the next look finds them.
+            with contextlib.suppress(OSError, ValueError, TokenworksError):
+                node = json.loads(self._paths.node.read_text())
+                advertise(api, node["name"], node["resources"])
+            time.sleep(1)
+
+    def _bound_logs(self) -> None:
+        """Keep each log within its limit; its writer keeps it open, so it is cut in place."""
+        for log in self._paths.logs.glob("*.log"):
+            if log.stat().st_size > _LOG_LIMIT:
+                with contextlib.suppress(OSError):
+                    _keep_a_copy(log)
+
+    def _serve(self) -> None:
+        """Forward ports and answer questions, in a thread with a loop of its own."""
+        started = threading.Event()
+        thread = threading.Thread(
+            target=lambda: asyncio.run(self._serving(started.set)), daemon=True
+        )
+        thread.start()
+        started.wait()
+
+    async def _serving(self, started: Callable[[], None]) -> None:
+        forwarder = Forwarder(self._paths.forwards, self._paths.netns)
+        try:
+            await forwarder.resume()
+
+            async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                with contextlib.suppress(OSError):
+                    reply = await self._answer(await reader.readline(), forwarder)
+                    writer.write(json.dumps(reply).encode() + b"\n")
+                    await writer.drain()
+                writer.close()
+
+            self._paths.control.unlink(missing_ok=True)
+            server = await asyncio.start_unix_server(answer, self._paths.control)
+        finally:
+            started()
+        await server.serve_forever()
+
+    async def _answer(self, line: bytes, forwarder: Forwarder) -> dict[str, Any]:
+        try:
+            request: dict[str, Any] = json.loads(line)
+            match request.pop("do", None):
+                case "status":
+                    return {"components": [c.describe() for c in self._children.values()]}
+                case "forward":
+                    return {"port": await forwarder.open(**request)}
+                case "restart":
+                    self._restart(self._children[request["component"]])
+                    return {}
+                case other:
+                    return {"error": f"does not know {other!r}"}
+        except (ValueError, TypeError, KeyError, OSError) as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+
+    def _restart(self, child: Child) -> None:
+        child.pause = _PAUSES[0]
+        if child.process is not None:
+            child.process.terminate()
 
     def _end(self) -> None:
         # Reverse order: the kubelet must not see the API server or containerd go first.
@@ -187,9 +283,15 @@ class Supervisor:
                 child.process.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.process.wait(timeout=3)
-                if child.process.poll() is None:
-                    child.process.kill()
-                    child.process.wait()
+                child.process.kill()
+                child.process.wait()
+
+
+def _keep_a_copy(log: Path) -> None:
+    temporary = log.with_suffix(".log.new")
+    temporary.write_bytes(log.read_bytes())
+    temporary.replace(log.with_suffix(".log.1"))
+    os.truncate(log, 0)
 
 
 def main() -> None:
@@ -199,11 +301,9 @@ def main() -> None:
     parser.add_argument("root", type=Path)
     arguments = parser.parse_args()
     paths = Paths(arguments.name, arguments.root)
-    try:
-        Supervisor(paths, json.loads(paths.plan.read_text())).run()
-    finally:
-        paths.status.unlink(missing_ok=True)
-        sys.stdout.flush()
+    sandbox.join(paths)
+    paths.pid_file.write_text(processes.identity(os.getpid()))
+    Supervisor(paths, json.loads(paths.plan.read_text())).run()
 
 
 if __name__ == "__main__":

@@ -29,10 +29,9 @@ def gateway_url(stack: Stack) -> Generator[str]:
     gateway = stack.environment.spec.gateway
     if stack.environment.spec.cluster.provider == "local":
         from local import cluster  # noqa: PLC0415 - only where the local cluster is used
-        from tokenworks.cli.local import kube_programs  # noqa: PLC0415
 
-        address = cluster.forward_service(
-            stack.name, gateway.namespace, gateway_service(stack), gateway.port, kube_programs()
+        address = cluster.forward(
+            stack.name, gateway.namespace, gateway_service(stack), gateway.port
         )
         yield f"http://{address}"
         return
@@ -48,14 +47,9 @@ def kubectl(stack: Stack) -> list[str]:
     """
     cluster = stack.environment.spec.cluster
     if cluster.provider == "local":
-        from local.cluster import kubeconfig_path, kubectl_command  # noqa: PLC0415
-        from tokenworks.cli.local import kube_programs  # noqa: PLC0415
+        from local.cluster import kubectl_command  # noqa: PLC0415
 
-        if not kubeconfig_path(stack.name).exists():
-            raise TokenworksError(
-                f"cluster {stack.name} does not run: ./tokenworks up {stack.name}"
-            )
-        return kubectl_command(stack.name, (), kube_programs())
+        return kubectl_command(stack.name, ())
     program = shutil.which("kubectl")
     if program is None:
         raise TokenworksError("kubectl is not on PATH: it reaches the cluster of this environment")

@@ -1,4 +1,4 @@
-"""`local …`: the Kubernetes cluster that an environment with provider `local` runs on."""
+"""`local …`: the cluster on this machine that an environment with provider `local` runs on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,24 +16,23 @@ from rich.table import Table
 
 from tokenworks.cli.context import environments, load, say
 from tokenworks.errors import TokenworksError, UsageError
-from tokenworks.spec.environment import NodePool
+from tokenworks.spec.environment import Environment, NodePool
 from tokenworks.spec.stack import Stack
 
 if TYPE_CHECKING:
-    from local.cluster import ClusterSpec, Pool, Programs
+    from local.cluster import ClusterSpec, ComponentStatus, NodeStatus, Pool, Programs
 
 app = typer.Typer(
-    help="The local cluster: up, down, status, kubectl, logs.\n\nExample: ./tokenworks local up",
-    no_args_is_help=True,
+    help="The cluster on this machine.\n\nExample: ./tokenworks local up", no_args_is_help=True
 )
 
 EnvironmentOption = Annotated[
-    str, typer.Option("--env", help="Environment with provider `local`; it names the cluster.")
+    str, typer.Option("--env", metavar="ENV", help="Environment; it names the cluster.")
 ]
 
 
 def _pool(name: str, pool: NodePool) -> Pool:
-    from local.cluster import Pool  # noqa: PLC0415 - cryptography, not there for every command
+    from local.cluster import Pool  # noqa: PLC0415 - needs cryptography, which few commands get
 
     resources = {"nvidia.com/gpu": pool.gpus_per_node}
     if pool.rdma is not None:
@@ -40,14 +41,18 @@ def _pool(name: str, pool: NodePool) -> Pool:
     return Pool(name, pool.nodes, resources, dict(pool.labels), taints)
 
 
-def cluster_spec(stack: Stack) -> ClusterSpec:
-    """The cluster that the environment's node pools describe."""
+def cluster_spec(environment: Environment) -> ClusterSpec:
+    """The cluster that the environment's node pools describe.
+
+    Without a pool that is not simulated, the real node has no devices.
+    """
     from local.cluster import ClusterSpec, Pool  # noqa: PLC0415
 
-    pools = stack.environment.spec.node_pools
-    real = [_pool(n, p) for n, p in sorted(pools.items()) if not p.simulated]
-    simulated = tuple(_pool(n, p) for n, p in sorted(pools.items()) if p.simulated)
-    return ClusterSpec(stack.name, real[0] if real else Pool("none", 1, {}), simulated)
+    pools = sorted(environment.spec.node_pools.items())
+    real = [_pool(n, p) for n, p in pools if not p.simulated and p.nodes]
+    simulated = tuple(_pool(n, p) for n, p in pools if p.simulated)
+    plain = Pool("none", 1, {})
+    return ClusterSpec(environment.metadata.name, real[0] if real else plain, simulated)
 
 
 def programs() -> Programs:
@@ -62,15 +67,11 @@ def programs() -> Programs:
     return Programs(*(found[n] for n in names), kwok_stages=stages)
 
 
-def kube_programs() -> Programs:
-    """The programs for calls that need kubectl alone; nothing is installed."""
-    from pathlib import Path  # noqa: PLC0415
+def _images() -> list[Path]:
+    from local.images import build_images, programs_needed  # noqa: PLC0415
+    from local.toolchain import cache_dir, ensure  # noqa: PLC0415
 
-    from local.cluster import Programs  # noqa: PLC0415
-    from local.toolchain import ensure  # noqa: PLC0415
-
-    none = Path("/nonexistent")
-    return Programs(ensure("kube")["kube"], none, none, none, none)
+    return list(build_images(ensure(*programs_needed()), cache_dir(), progress=say).values())
 
 
 def bring_up(stack: Stack) -> None:
@@ -80,28 +81,30 @@ def bring_up(stack: Stack) -> None:
         TokenworksError: not root, a build failed, or the cluster does not become ready.
     """
     from local import cluster  # noqa: PLC0415
-    from local.cluster.host import require_root  # noqa: PLC0415
-    from local.images import build_images, programs_needed  # noqa: PLC0415
-    from local.toolchain import cache_dir, ensure  # noqa: PLC0415
 
-    require_root()
+    spec = cluster_spec(stack.environment)
+    if stack.environment.spec.cluster.provider == "kind":
+        from local.cluster import kind  # noqa: PLC0415
+
+        kind.up(spec, _images(), say)
+        return
+    cluster.require()
     wanted = programs()
-    images = build_images(ensure(*programs_needed()), cache_dir(), progress=say)
-    cluster.up(cluster_spec(stack), wanted, images, say)
+    cluster.up(spec, wanted, _images(), say)
 
 
-def require_local(environment: str) -> Stack:
-    """The environment's documents, if its cluster is a local one.
+def _made_here(environment: str) -> Stack:
+    """The environment's documents, if its cluster is made on this machine.
 
     Raises:
         UsageError: its provider is another.
     """
     stack = load(environment)
     provider = stack.environment.spec.cluster.provider
-    if provider != "local":
+    if provider not in ("local", "kind"):
         raise UsageError(
             f"stacks/{environment}/environment.yaml: spec.cluster.provider is {provider}; "
-            "`local` commands need provider local"
+            "`local` commands need provider local (or kind, for `local up` and `local down`)"
         )
     return stack
 
@@ -120,25 +123,63 @@ def up(environment: EnvironmentOption = "local") -> None:
 
     Example: ./tokenworks local up
     """
-    bring_up(require_local(environment))
+    bring_up(_made_here(environment))
 
 
 @app.command()
 def down(environment: EnvironmentOption = "local") -> None:
-    """Remove the cluster and everything it made on this machine, and what was deployed on it.
+    """Remove the cluster with all that was deployed on it; the machine is as it was before.
 
     Example: ./tokenworks local down
     """
     from local import cluster  # noqa: PLC0415
 
-    cluster.down(_name(environment), say)
+    if _made_here(environment).environment.spec.cluster.provider == "kind":
+        from local.cluster import kind  # noqa: PLC0415
+
+        kind.down(environment, say)
+    else:
+        cluster.down(environment, say)
     # Deployment state describes objects that are gone with the cluster.
     shutil.rmtree(cluster.state_root() / "pulumi" / environment, ignore_errors=True)
 
 
+def _ago(since: float) -> str:
+    """How long ago, in its largest unit: 12s, 5m, 3h, 2d."""
+    seconds = max(int(time.time() - since), 0)
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column)
+    return table
+
+
+def _component_table(seen: list[ComponentStatus]) -> Table:
+    table = _table("component", "pid", "state", "restarts", "since")
+    for row in seen:
+        since = _ago(row.since) if row.since else "-"
+        table.add_row(row.name, str(row.pid or "-"), row.state, str(row.restarts), since)
+    return table
+
+
+def _node_table(seen: list[NodeStatus]) -> Table:
+    table = _table("node", "kind", "ready", "devices (asked for/there are)")
+    for row in seen:
+        devices = ", ".join(f"{r} {used}/{n}" for r, (used, n) in sorted(row.devices.items()))
+        kind = "simulated" if row.simulated else "real"
+        table.add_row(row.name, kind, "yes" if row.ready else "no", devices or "-")
+    return table
+
+
 @app.command()
 def status(environment: EnvironmentOption = "local") -> None:
-    """Show every component: pid, state, restarts; exit 1 when one is not ready.
+    """Show every component and node; exit 1 when one is not ready.
 
     Example: ./tokenworks local status
     """
@@ -146,32 +187,37 @@ def status(environment: EnvironmentOption = "local") -> None:
 
     seen = cluster.status(_name(environment))
     if not seen:
-        raise TokenworksError(f"cluster {environment} does not run: ./tokenworks local up")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("component", "pid", "state", "restarts"):
-        table.add_column(column)
-    for row in seen:
-        table.add_row(row.name, str(row.pid or "-"), row.state, str(row.restarts))
-    Console(width=None if sys.stdout.isatty() else 100).print(table)
-    print(f"kubeconfig: {cluster.kubeconfig_path(environment)}")
+        raise cluster.NotRunningError(environment)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(_component_table(seen))
     late = [row.name for row in seen if row.state != "ready"]
+    if "kube-apiserver" not in late:
+        nodes = cluster.node_status(environment)
+        console.print()
+        console.print(_node_table(nodes))
+        late += [node.name for node in nodes if not node.ready]
+    print(f"\nkubeconfig: {cluster.kubeconfig_path(environment)}")
     if late:
         raise TokenworksError(
-            f"not ready: {', '.join(late)}; see ./tokenworks local logs {late[0]}"
+            f"not ready: {', '.join(late)}. They start again by themselves; if that goes on: "
+            "./tokenworks local logs COMPONENT, ./tokenworks local up"
         )
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def kubectl(context: typer.Context, environment: EnvironmentOption = "local") -> None:
+def kubectl(
+    context: typer.Context,
+    environment: EnvironmentOption = "local",
+) -> None:
     """Run kubectl on the cluster; every argument is passed on.
 
     Example: ./tokenworks local kubectl get pods -A
     """
     from local import cluster  # noqa: PLC0415
 
-    if not cluster.kubeconfig_path(_name(environment)).exists():
-        raise TokenworksError(f"cluster {environment} does not run: ./tokenworks local up")
-    command = cluster.kubectl_command(environment, context.args, kube_programs())
+    command = cluster.kubectl_command(_name(environment), context.args)
+    if not Path(command[0]).exists():
+        raise TokenworksError(f"{command[0]} is gone from the cache: ./tokenworks local up")
     sys.stdout.flush()
     os.execv(command[0], command)
 
