@@ -1,0 +1,173 @@
+"""`make bench`: one table of seconds and ratios, all measured in this run on this machine.
+
+A ratio is between two measurements taken in turn, so that a machine that slows down
+slows both; `aim` is what we strive for, not a test.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import yaml
+
+from local.cluster import kubeconfig_path
+from local.toolchain import ensure
+from tokenworks import render as rendering
+from tokenworks.cli.context import load, render_tools, root, say
+from tokenworks.render import helm, platform
+
+STATE = "/var/lib/tokenworks-bench"
+ENVIRONMENT = "local"
+ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; seconds are medians."""
+
+    what: str
+    seconds: float
+    beside: str = ""
+    other: float | None = None
+    aim: str = ""
+
+    def cells(self) -> tuple[str, str, str, str, str, str]:
+        """The line as text."""
+        other = "" if self.other is None else f"{self.other:.2f}"
+        ratio = "" if not self.other else f"{self.seconds / self.other:.2f}"
+        return self.what, f"{self.seconds:.2f}", self.beside, other, ratio, self.aim
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds that `work` takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def in_turn(ours: Callable[[], object], theirs: Callable[[], object]) -> tuple[float, float]:
+    """Medians of both, measured A B A B …, after one round that does not count."""
+    rounds = [(timed(ours), timed(theirs)) for _ in range(ROUNDS + 1)][1:]
+    return statistics.median(a for a, _ in rounds), statistics.median(b for _, b in rounds)
+
+
+def tokenworks(*arguments: str) -> None:
+    """A command line of ours; its output is of no interest here."""
+    command = [str(root() / "tokenworks"), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{result.stdout}{result.stderr}")
+
+
+def control_plane() -> Row:
+    """A cluster from nothing, programs and images being there."""
+    tokenworks("local", "down")
+    seconds = timed(lambda: tokenworks("local", "up"))
+    return Row("cluster from nothing, node ready", seconds)
+
+
+def from_nothing() -> Row:
+    """Everything from nothing to the end of the first completion."""
+    tokenworks("local", "down")
+    seconds = timed(lambda: tokenworks("up", ENVIRONMENT))
+    return Row("up from nothing to the first answer", seconds, aim="at most 180 s")
+
+
+def no_change() -> Row:
+    """A second `up` beside the API server's own opinion of the same objects."""
+    releases = rendering.render(load(ENVIRONMENT), render_tools())
+    objects = [o for r in releases for o in r.objects]
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.dump_all(objects, file, Dumper=yaml.CSafeDumper)
+        file.flush()
+        command = [
+            ensure("kube")["kube"], "kubectl", "diff", "--server-side", "--force-conflicts",
+            "--field-manager=bench", f"--kubeconfig={kubeconfig_path(ENVIRONMENT)}",
+            "-f", file.name,
+        ]  # fmt: skip
+
+        def diff() -> None:
+            subprocess.run(command, capture_output=True, check=False)
+
+        ours, theirs = in_turn(lambda: tokenworks("up", ENVIRONMENT, "--no-chat"), diff)
+    what = f"up without a change, {len(objects)} objects"
+    return Row(what, ours, "kubectl diff --server-side", theirs, "at most 2 times")
+
+
+def _charts() -> list[tuple[Path, str, str, Mapping[str, Any]]]:
+    """Every chart that a rendering calls Helm for, with its values."""
+    calls: list[tuple[Path, str, str, Mapping[str, Any]]] = []
+    real = helm.template
+
+    def note(
+        program: Path, chart: Path, name: str, namespace: str, values: Mapping[str, Any]
+    ) -> tuple[Any, ...]:
+        calls.append((chart, name, namespace, values))
+        return real(program, chart, name, namespace, values)
+
+    with (
+        mock.patch.object(rendering, "template", note),
+        mock.patch.object(platform, "template", note),
+    ):
+        rendering.render(load(ENVIRONMENT), render_tools())
+    return calls
+
+
+def render() -> Row:
+    """Rendering the environment beside `helm template` of the same charts, as many at once."""
+    tools, charts = render_tools(), _charts()
+    with tempfile.TemporaryDirectory() as folder:
+        commands: list[list[str]] = []
+        for number, (chart, name, namespace, values) in enumerate(charts):
+            file = Path(folder) / f"{number}.yaml"
+            file.write_text(yaml.dump(dict(values)))
+            command = ["template", name, str(chart), "--namespace", namespace, "-f", str(file)]
+            commands.append([str(tools.helm), *command])
+
+        def plain() -> None:
+            with ThreadPoolExecutor(max_workers=4) as pool:
+                list(
+                    pool.map(lambda c: subprocess.run(c, capture_output=True, check=True), commands)
+                )
+
+        stack = load(ENVIRONMENT)
+        ours, theirs = in_turn(lambda: rendering.render(stack, tools), plain)
+    return Row(f"render, {len(charts)} charts and the CRDs", ours, "helm template", theirs)
+
+
+def table(rows: list[Row]) -> str:
+    """Rows in columns."""
+    head = ("what", "seconds", "beside", "seconds", "ratio", "aim")
+    lines = [head, *(row.cells() for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def main() -> None:
+    """Measure everything and print the table."""
+    os.environ["TOKENWORKS_STATE"] = STATE
+    rows: list[Row] = []
+    try:
+        for measure in (render, control_plane, from_nothing, no_change):
+            say(f"measuring: {measure.__name__.replace('_', ' ')}")
+            rows.append(measure())
+    finally:
+        tokenworks("local", "down")
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""The rendered tree: written whole, checked exactly, nobody else's files touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tokenworks.render.release import Release
+from tokenworks.render.tree import compare, release_text, tree, write
+
+OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}}
+
+
+def release(name: str = "a", **changes: object) -> Release:
+    return Release(name, "models", "ns", ({**OBJECT, **changes},))
+
+
+def test_a_release_is_one_file_in_its_layer(tmp_path: Path) -> None:
+    change = write(tree([release("a"), release("b")]), tmp_path)
+    assert change.added == ("models/a.yaml", "models/b.yaml")
+    assert sorted(p.name for p in (tmp_path / "models").iterdir()) == ["a.yaml", "b.yaml"]
+
+
+def test_a_second_write_touches_nothing(tmp_path: Path) -> None:
+    write(tree([release()]), tmp_path)
+    stamp = (tmp_path / "models" / "a.yaml").stat().st_mtime_ns
+    assert not write(tree([release()]), tmp_path)
+    assert (tmp_path / "models" / "a.yaml").stat().st_mtime_ns == stamp
+
+
+def test_a_release_that_is_gone_takes_its_file_and_empty_folder_along(tmp_path: Path) -> None:
+    write(tree([release()]), tmp_path)
+    assert write({}, tmp_path).removed == ("models/a.yaml",)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_rendering_did_not_write_stay(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    own = tmp_path / "models" / "mine.yaml"
+    own.write_text("a: 1\n")
+    assert not write({}, tmp_path)
+    assert own.read_text() == "a: 1\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "line"),
+    [
+        ({}, "+ models/a.yaml"),
+        ({"models/a.yaml": release_text(release(data={"k": "old"}))}, "~ models/a.yaml"),
+        ({"models/z.yaml": release_text(release("z"))}, "- models/z.yaml"),
+    ],
+)
+def test_comparing_names_every_difference_and_writes_nothing(
+    tmp_path: Path, before: dict[str, str], line: str
+) -> None:
+    write(before, tmp_path)
+    there = {p: p.read_bytes() for p in tmp_path.rglob("*.yaml")}
+    assert line in compare(tree([release()]), tmp_path).lines()
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*.yaml")} == there
+
+
+def test_text_survives_the_file(tmp_path: Path) -> None:
+    data = {"script": "one\ntwo\n", "number": "1e6", "yes": "yes", "big": 1_048_576_000}
+    write(tree([release(data=data)]), tmp_path)
+    text = (tmp_path / "models" / "a.yaml").read_text()
+    assert yaml.safe_load(text)["data"] == data
+    assert "1048576000" in text
+    assert "|" in text
