@@ -41,7 +41,7 @@ def test_every_package_is_pinned_with_hashes(lock: str) -> None:
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_holds_what_its_group_asks_for(lock: str) -> None:
     groups = PROJECT["dependency-groups"]
-    base = PROJECT["project"]["dependencies"] if lock != "simulator" else []
+    base: list[str] = PROJECT["project"]["dependencies"] if lock != "simulator" else []
     assert names(base) | names(groups.get(lock, [])) <= set(pinned(lock))
 
 

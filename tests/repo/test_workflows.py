@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from typing import Any
 
 import pytest
@@ -64,6 +65,22 @@ def test_every_command_of_a_workflow_exists() -> None:
     for file in WORKFLOWS:
         for target in re.findall(r"\bmake ([a-z0-9-]+)", text_of(file)):
             assert target in targets, f"{file}: make {target}"
+
+
+def test_make_alone_lists_every_target() -> None:
+    listed = subprocess.run(
+        ["make"], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    ).stdout
+    for target in re.findall(r"^([a-z0-9-]+):", text_of("Makefile"), re.MULTILINE):
+        assert re.search(rf"make {target} +\w", listed), f"{target} says nothing after ##"
+
+
+def test_make_test_leaves_nothing_out() -> None:
+    recipe = re.search(r"^test:.*\n((?:\t.*\n)+)", text_of("Makefile"), re.MULTILINE)
+    assert recipe is not None
+    assert recipe[1].strip().splitlines()[-1] == "@$(PY) -m pytest $(ARGS)"
+    assert "addopts" in text_of("pyproject.toml")
+    assert " -m " not in re.findall(r"^addopts = (.*)$", text_of("pyproject.toml"), re.MULTILINE)[0]
 
 
 def test_ci_runs_make_test() -> None:
