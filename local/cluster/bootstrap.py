@@ -10,6 +10,7 @@ from local.cluster.spec import DNS_IP, NODE_IP
 _RBAC = "rbac.authorization.k8s.io"
 _READ = "get,list,watch"
 _STORAGE = "local-path-storage"
+_LABELS = {"app.kubernetes.io/managed-by": "tokenworks-local"}
 
 # User -> (API groups, resources, verbs), comma-separated. Components that Kubernetes
 # knows (scheduler, node, …) have roles that the API server makes.
@@ -87,7 +88,12 @@ def _dns() -> list[Object]:
 
 def _storage(provisioner: Mapping[str, str]) -> list[Object]:
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _STORAGE}},
+        # A label, because an object without any field of ours would differ at the next apply.
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": _STORAGE, "labels": _LABELS},
+        },
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",

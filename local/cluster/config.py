@@ -26,6 +26,8 @@ from local.cluster.spec import (
 CLUSTER_DOMAIN = "cluster.local"
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1"
 HELPER_IMAGE = "docker.io/library/busybox:1.36"
+RIGHTS = "rights"
+"""Stands among what a component waits for, for roles that are no part of Kubernetes."""
 USERS = (
     "controller-manager", "scheduler", "proxy", "kubelet", "coredns", "kwok", "provisioner",
 )  # fmt: skip
@@ -332,7 +334,7 @@ def _kubelet(paths: Paths, spec: ClusterSpec) -> list[str]:
 
 @dataclass(frozen=True)
 class Component:
-    """One supervised program. `after` names components that must be ready before it starts."""
+    """One supervised program. `after` names what must be there before it starts."""
 
     name: str
     argv: tuple[str, ...]
@@ -346,7 +348,7 @@ class Component:
 def components(paths: Paths, spec: ClusterSpec, programs: Programs) -> tuple[Component, ...]:
     """What the supervisor runs, in the order in which it starts them."""
     kube, api = str(programs.kube), f"https://{NODE_IP}:{API_PORT}/readyz"
-    after = ("kube-apiserver",)
+    after, rights = ("kube-apiserver",), ("kube-apiserver", RIGHTS)
     return (
         Component("etcd", (kube, *_etcd(paths)), ready="https://127.0.0.1:2379/health",
                   trust="etcd-ca"),
@@ -361,12 +363,12 @@ def components(paths: Paths, spec: ClusterSpec, programs: Programs) -> tuple[Com
                   "http://127.0.0.1:10248/healthz"),
         Component("kube-proxy", (kube, "kube-proxy", f"--config={paths.etc}/proxy.yaml"), after,
                   "http://127.0.0.1:10256/livez"),
-        Component("coredns", (str(programs.coredns), "-conf", f"{paths.etc}/Corefile"), after,
+        Component("coredns", (str(programs.coredns), "-conf", f"{paths.etc}/Corefile"), rights,
                   "http://127.0.0.1:8181/ready"),
         Component("kwok", (str(programs.kwok), f"--kubeconfig={paths.etc}/kwok.kubeconfig",
                            "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
                            f"--config={paths.etc}/kwok.yaml", "--node-lease-duration-seconds=40",
-                           "--server-address=127.0.0.1:10247"), after,
+                           "--server-address=127.0.0.1:10247"), rights,
                   "http://127.0.0.1:10247/healthz"),
         Component("storage-provisioner",
                   (str(programs.provisioner), "start",
@@ -375,5 +377,5 @@ def components(paths: Paths, spec: ClusterSpec, programs: Programs) -> tuple[Com
                    "--provisioner-name=rancher.io/local-path", f"--helper-image={HELPER_IMAGE}",
                    "--namespace=local-path-storage", "--configmap-name=local-path-config",
                    f"--helper-pod-file={paths.etc}/provisioner/helperPod.yaml",
-                   "--service-account-name=default"), after),
+                   "--service-account-name=default"), rights),
     )  # fmt: skip

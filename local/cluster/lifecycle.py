@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -148,19 +149,24 @@ def up(
         _prepare(work, spec, programs)
         _supervise(work)
         _connect(work)
-        work.wait("container runtime", lambda: _late(where, "containerd"))
-        added = images.add(where, archives)
-        if added:
-            work.changed(f"{len(added)} image(s) imported")
-        work.wait("API server", lambda: _late(where, "kube-apiserver"))
-        _bootstrap(work)
-        work.wait("control plane", lambda: _late(where))
-        _nodes(work, spec)
+        with ThreadPoolExecutor(1) as beside:
+            imports = beside.submit(_import, work, archives)
+            work.wait("API server", lambda: _late(where, "kube-apiserver"))
+            _bootstrap(work)
+            work.wait("control plane", lambda: _late(where))
+            _nodes(work, spec)
+            imports.result()
         if work.changes:
             work.say(f"cluster {spec.name} is ready")
         else:
             progress(f"cluster {spec.name} runs; nothing to change")
     return where.kubeconfig
+
+
+def _import(work: _Work, archives: Iterable[Path]) -> None:
+    work.wait("container runtime", lambda: _late(work.where, "containerd"))
+    if added := images.add(work.where, archives):
+        work.changed(f"{len(added)} image(s) imported")
 
 
 def _prepare(work: _Work, spec: ClusterSpec, programs: Programs) -> None:
@@ -294,6 +300,8 @@ def _bootstrap(work: _Work) -> None:
         changed |= before is None or before["metadata"]["resourceVersion"] != after
     if changed:
         work.changed("rights, DNS and storage of the cluster set")
+    # Components that need rights start now.
+    work.where.rights.touch()
 
 
 def _nodes(work: _Work, spec: ClusterSpec) -> None:

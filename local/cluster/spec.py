@@ -137,6 +137,11 @@ class Paths:
         return self.root / "node.json"
 
     @property
+    def rights(self) -> Path:
+        """There once components have their rights; those that need some start after it."""
+        return self.root / "rights"
+
+    @property
     def forwards(self) -> Path:
         """Ports on loopback and where they lead."""
         return self.root / "forwards.json"

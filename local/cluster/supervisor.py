@@ -29,6 +29,7 @@ from urllib.parse import urlsplit
 
 from local.cluster import processes, sandbox
 from local.cluster.api import Api
+from local.cluster.config import RIGHTS
 from local.cluster.forward import Forwarder
 from local.cluster.nodes import advertise
 from local.cluster.spec import Paths
@@ -166,8 +167,12 @@ class Supervisor:
             child.not_before = now + child.pause
             child.pause = min(child.pause * 2, _PAUSES[1])
             child.become("restarting")
-        if now >= child.not_before and all(self._children[name].ready for name in child.after):
+        if now >= child.not_before and all(self._there(name) for name in child.after):
             self._start(child, now)
+
+    def _there(self, name: str) -> bool:
+        """Whether what a component waits for is there: another component, or its rights."""
+        return self._paths.rights.exists() if name == RIGHTS else self._children[name].ready
 
     def _start(self, child: Child, now: float) -> None:
         environment = {"PATH": processes.search_path(), "HOME": str(self._paths.root)}
