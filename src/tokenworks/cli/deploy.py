@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tokenworks.cli import chat, engine
+from tokenworks.cli import chat, engine, leftovers
 from tokenworks.cli.context import load, render_tools, say
 from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.spec.stack import Stack
@@ -38,8 +38,18 @@ def _refuse_findings(stack: Stack, unresolved: str) -> None:
     errors = sum(finding.severity == "error" for finding in found)
     if errors:
         raise TokenworksError(
-            f"{errors} finding(s) above; nothing was changed. `./tokenworks explain RULE` tells more"
+            f"{errors} finding(s) above; nothing was changed. `./tokenworks explain RULE` says more"
         )
+
+
+def _say_unresolved_revisions(stack: Stack) -> None:
+    """What no object shows, so that the policy pack of a preview cannot say it."""
+    from local.images import local_image_names  # noqa: PLC0415
+    from policies import words  # noqa: PLC0415
+    from tokenworks.check.context import context_of, unresolved_revisions  # noqa: PLC0415
+
+    for finding in unresolved_revisions(stack, context_of(stack, local_image_names())):
+        print(words(finding), file=sys.stderr)
 
 
 def _made_here(stack: Stack) -> bool:
@@ -55,7 +65,7 @@ def preview(
     Example: ./tokenworks preview local --diff
     """
     stack = load(environment)
-    _refuse_findings(stack, "warning")
+    _say_unresolved_revisions(stack)
     pulumi = engine.engine_of(stack)
     engine.select(pulumi)
     if engine.run(pulumi, ["preview", *(["--diff"] if diff else [])]) != 0:
@@ -80,7 +90,8 @@ def up(
         from tokenworks.cli.local import bring_up  # noqa: PLC0415
 
         bring_up(stack)
-    pulumi = engine.engine_of(stack, "warning" if here else "error")
+    # What is applied was checked above, before anything was touched: not twice.
+    pulumi = engine.engine_of(stack).without_policies()
     engine.select(pulumi)
     if not (here or yes):
         if engine.run(pulumi, ["preview"]) != 0:
@@ -91,6 +102,7 @@ def up(
             f"{environment} is not up; the reason is above. What was applied stays; "
             f"run ./tokenworks up {environment} again to go on"
         )
+    pulumi.interrupted.unlink(missing_ok=True)
     if here and not quiet and stack.models:
         chat.talk(stack, chat.QUESTION)
 
@@ -108,16 +120,24 @@ def down(environment: EnvironmentArgument, yes: YesOption = False) -> None:
     if not (_made_here(stack) or yes):
         _confirm(f"Remove everything that was deployed to {environment}?")
     engine.select(pulumi)
+    killed = pulumi.interrupted.exists()
     if engine.run(pulumi, ["destroy", "--yes", "--skip-preview"]) != 0:
         raise TokenworksError(f"not everything of {environment} was removed; the reason is above")
+    if killed:
+        say("an earlier run was killed: removing what it applied and could not note")
+        leftovers.remove(stack)
+    pulumi.interrupted.unlink(missing_ok=True)
 
 
 def env(environment: EnvironmentArgument) -> None:
     """Print the settings with which plain `pulumi` does what these commands do.
 
+    `pulumi up` previews first, so what `up` refuses is refused in its preview.
+
     Example: eval "$(./tokenworks env local)" && pulumi preview
     """
-    pulumi = engine.engine_of(load(environment))
+    stack = load(environment)
+    pulumi = engine.engine_of(stack, "warning" if _made_here(stack) else "error")
     engine.select(pulumi)
     for name, value in sorted(pulumi.variables.items()):
         print(f"export {name}={shlex.quote(value)}")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,9 @@ PROVIDER_VERSION = "4.25.0"
 """The Kubernetes provider that the locked Python SDK asks for (pyproject.toml)."""
 
 
+_CHANGES = ("up", "destroy", "refresh")
+
+
 @dataclass(frozen=True)
 class Engine:
     """Everything that a call of `pulumi` on one environment needs."""
@@ -33,11 +35,31 @@ class Engine:
     """Where the file backend keeps this environment; unused with the user's own backend."""
     variables: dict[str, str]
     """What must be set beyond the caller's environment."""
+    tuning: dict[str, str] = field(default_factory=dict[str, str])
+    """What makes our own runs faster; not for a shell, whose other programs it would touch."""
 
     @property
     def own_backend(self) -> bool:
         """Whether state is kept on this machine, by us."""
         return self.variables.get("PULUMI_BACKEND_URL") == f"file://{self.folder}"
+
+    def without_policies(self) -> Engine:
+        """The same without the policy pack: for what has been checked by the same rules."""
+        kept = {k: v for k, v in self.variables.items() if k != "PULUMI_OPTION_POLICY_PACK"}
+        return replace(self, variables=kept)
+
+    @property
+    def project(self) -> Path:
+        """A folder in which `stack init` writes the stack's settings (its salt).
+
+        They belong to this machine's passphrase, so they have no place in the checkout.
+        """
+        return self.folder / "project"
+
+    @property
+    def interrupted(self) -> Path:
+        """A file that is there while a run changes the cluster, and after one that was killed."""
+        return self.folder / "running"
 
     @property
     def checkpoint(self) -> Path:
@@ -60,20 +82,32 @@ def _passphrase(file: Path) -> Path:
     return file
 
 
-def _bin(programs: Mapping[str, Path]) -> Path:
-    """A folder for PATH that has pulumi and, where none is there, its Python language host."""
-    from local.pulumi_host.install import install, official_host  # noqa: PLC0415 - only for deployments
-
+def _bin(pulumi: Path) -> Path:
+    """A folder for PATH that has pulumi."""
     folder = root() / ".venv" / ".tokenworks" / "bin"
     folder.mkdir(parents=True, exist_ok=True)
-    pulumi = folder / "pulumi"
-    if not pulumi.is_symlink() or pulumi.readlink() != programs["pulumi"]:
-        pulumi.unlink(missing_ok=True)
-        pulumi.symlink_to(programs["pulumi"])
-    there = official_host()
-    if there is None or there.parent == folder:
-        install(folder, Path(sys.executable), programs["pulumi-language-python-exec"])
+    link = folder / "pulumi"
+    if not link.is_symlink() or link.readlink() != pulumi:
+        link.unlink(missing_ok=True)
+        link.symlink_to(pulumi)
     return folder
+
+
+def _home(programs: Mapping[str, Path], users_backend: bool) -> Path:
+    """A PULUMI_HOME with the plugins: of this checkout, or the user's, who is logged in there.
+
+    The language host goes where plugins go, since the CLI warns of one that is on PATH.
+    """
+    from local.pulumi_host import install, official_host, prepare_home  # noqa: PLC0415
+    from local.toolchain import pins  # noqa: PLC0415
+
+    users = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
+    home = users if users_backend else root() / ".venv" / ".tokenworks" / "pulumi"
+    prepare_home(home, programs["pulumi-resource-kubernetes"], PROVIDER_VERSION)
+    if official_host() is None:
+        folder = home / "plugins" / f"language-python-{pins().programs['pulumi'].version}"
+        install(folder, Path(sys.executable), programs["pulumi-language-python-exec"])
+    return home
 
 
 def policy_context(stack: Stack, unresolved: str = "warning") -> str:
@@ -92,40 +126,52 @@ def engine_of(stack: Stack, unresolved: str = "warning") -> Engine:
         TokenworksError: a build failed.
     """
     from local.cluster.spec import state_root  # noqa: PLC0415
-    from local.pulumi_host import prepare_home  # noqa: PLC0415
-    from local.toolchain import cache_dir, ensure  # noqa: PLC0415
+    from local.toolchain import ensure  # noqa: PLC0415
 
     programs = ensure("pulumi", "pulumi-resource-kubernetes", "pulumi-language-python-exec", "helm")
-    home = Path(os.environ.get("PULUMI_HOME") or cache_dir() / "pulumi")
-    prepare_home(home, programs["pulumi-resource-kubernetes"], PROVIDER_VERSION)
     state = _private(state_root() / "pulumi")
     folder = _private(state / stack.name)
+    # A local cluster's state belongs to this machine; elsewhere the user's own settings win.
     here = stack.environment.spec.cluster.provider == "local"
+    ours = f"file://{folder}"
+    users = "PULUMI_ACCESS_TOKEN" in os.environ or "PULUMI_BACKEND_URL" in os.environ
+    own = here or not users or os.environ.get("PULUMI_BACKEND_URL") == ours
     variables = {
-        "PATH": f"{_bin(programs)}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-        "PULUMI_HOME": str(home),
+        "PATH": f"{_bin(programs['pulumi'])}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "PULUMI_HOME": str(_home(programs, not own)),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_STACK": stack.name,
         "PULUMI_OPTION_POLICY_PACK": str(root() / "policies"),
         "TOKENWORKS_POLICY_CONTEXT": policy_context(stack, unresolved),
     }
-    # A local cluster's state belongs to this machine; elsewhere the user's own settings win.
-    if here or "PULUMI_BACKEND_URL" not in os.environ:
-        variables["PULUMI_BACKEND_URL"] = f"file://{folder}"
-    own_secret = {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & os.environ.keys()
-    if here or not own_secret:
+    tuning = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
+    engine = Engine(programs["pulumi"], stack.name, folder, variables, tuning)
+    if own:
+        variables["PULUMI_BACKEND_URL"] = ours
         variables["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(_passphrase(state / "passphrase"))
-    return Engine(programs["pulumi"], stack.name, folder, variables)
+        variables["PULUMI_OPTION_CONFIG_FILE"] = str(engine.project / f"Pulumi.{stack.name}.yaml")
+        # Each run would add two copies of the state to the history.
+        variables["PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS"] = "true"
+        # The file backend writes the whole state before and after every object, which takes
+        # longer than applying it. A killed run loses what it noted; the next one applies the
+        # same objects again, which server-side apply makes harmless (and see `leftovers`).
+        tuning["PULUMI_SKIP_CHECKPOINTS"] = "true"
+    return engine
 
 
 def _environment(engine: Engine) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if k != "PULUMI_CONFIG_PASSPHRASE"}
     inherited = os.environ if "PULUMI_CONFIG_PASSPHRASE_FILE" not in engine.variables else kept
-    return {**inherited, **engine.variables}
+    chosen = {k: v for k, v in engine.tuning.items() if k not in os.environ}
+    return {**inherited, **chosen, **engine.variables}
 
 
 def run(engine: Engine, arguments: Iterable[str], quiet: bool = False) -> int:
     """Run `pulumi` with its output shown; Ctrl-C is handed on once, and its end awaited."""
     command = [str(engine.pulumi), *arguments, "--stack", engine.stack, "--non-interactive"]
+    marked = command[1] in _CHANGES and not engine.interrupted.exists()
+    if marked:
+        engine.interrupted.touch()
     output = subprocess.PIPE if quiet else None
     with subprocess.Popen(
         command, cwd=root(), env=_environment(engine), stdin=subprocess.DEVNULL,
@@ -133,72 +179,56 @@ def run(engine: Engine, arguments: Iterable[str], quiet: bool = False) -> int:
         text=True,
     ) as process:  # fmt: skip
         try:
-            said, _ = process.communicate()
-        except KeyboardInterrupt:
-            say("stopping: what runs is finished first; press Ctrl-C again to give up on it")
-            process.send_signal(signal.SIGINT)
-            try:
-                said, _ = process.communicate()
-            except KeyboardInterrupt:
-                process.send_signal(signal.SIGINT)
-                said, _ = process.communicate()
-            raise
+            said = _await(process)
+        finally:
+            # Pulumi notes its state before it ends; only when it was killed nothing is known.
+            if marked and (process.poll() or 0) >= 0:
+                engine.interrupted.unlink(missing_ok=True)
     if quiet and process.returncode:
-        raise TokenworksError(f"pulumi {' '.join(arguments)} failed:\n{(said or '').strip()}")
+        raise TokenworksError(f"pulumi {' '.join(command[1:])} failed:\n{said.strip()}")
     return process.returncode
 
 
-def _salt(file: Path) -> str:
-    match = re.search(r"^encryptionsalt:\s*(\S+)", file.read_text(), re.MULTILINE)
-    return match[1] if match else ""
-
-
-def _config_file(engine: Engine) -> Path:
-    return root() / "stacks" / f"Pulumi.{engine.stack}.yaml"
-
-
-def _settle_salt(engine: Engine) -> None:
-    """Give the stack's configuration file the salt that belongs to this backend's passphrase.
-
-    The file lies in the checkout and the passphrase does not, so another state folder, or a
-    new one, would otherwise be told that its passphrase is wrong.
-    """
-    config, kept = _config_file(engine), engine.folder / "salt"
-    salt = _salt(config) if config.exists() else ""
-    wanted = kept.read_text() if kept.exists() and engine.checkpoint.exists() else ""
-    if salt == wanted:
-        return
-    lines = config.read_text().splitlines() if config.exists() else []
-    lines = [line for line in lines if not line.startswith("encryptionsalt:")]
-    lines += [f"encryptionsalt: {wanted}"] if wanted else []
-    if lines:
-        config.write_text("\n".join(lines) + "\n")
-    else:
-        config.unlink()
-
-
-def _keep_salt(engine: Engine) -> None:
-    config = _config_file(engine)
-    if config.exists() and (salt := _salt(config)):
-        (engine.folder / "salt").write_text(salt)
+def _await(process: subprocess.Popen[str]) -> str:
+    """What the process said, when it has ended; the first two Ctrl-C go to it."""
+    interrupted = 0
+    while True:
+        try:
+            said, _ = process.communicate()
+        except KeyboardInterrupt:
+            interrupted += 1
+            if interrupted == 1:
+                say("stopping: what runs is finished first; press Ctrl-C again to give up on it")
+            process.send_signal(signal.SIGINT)
+            continue
+        if interrupted:
+            raise KeyboardInterrupt
+        return said or ""
 
 
 def select(engine: Engine) -> None:
-    """Make the stack where it is not there yet, and the one that plain `pulumi` works on."""
-    here = engine.own_backend
-    if here:
-        _settle_salt(engine)
-        _free_lock(engine)
-    command = [str(engine.pulumi), "stack", "select", engine.stack, "--create", "--non-interactive"]
+    """Make the stack where it is not there yet, and settle what killed runs left."""
+    if not engine.own_backend:
+        _call(engine, "stack", "select", engine.stack, "--create")
+        return
+    _free_lock(engine)
+    config = Path(engine.variables["PULUMI_OPTION_CONFIG_FILE"])
+    if not (engine.checkpoint.exists() and config.exists()):
+        _private(engine.project)
+        (engine.project / "Pulumi.yaml").write_text(f"name: {PROJECT}\nruntime: python\n")
+        _call(engine, "stack", "init", engine.stack, "--cwd", str(engine.project))
+    _settle_pending(engine)
+
+
+def _call(engine: Engine, *arguments: str) -> None:
+    """A `pulumi` that works on no cluster; its output matters only when it fails."""
     result = subprocess.run(
-        command, cwd=root(), env=_environment(engine), stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, check=False,
+        [str(engine.pulumi), *arguments, "--non-interactive"], cwd=root(),
+        env=_environment(engine), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        check=False,
     )  # fmt: skip
     if result.returncode != 0:
-        raise TokenworksError(f"pulumi stack select failed: {result.stderr.strip()}")
-    if here:
-        _keep_salt(engine)
-        _settle_pending(engine)
+        raise TokenworksError(f"pulumi {' '.join(arguments)} failed: {result.stderr.strip()}")
 
 
 def exists(engine: Engine) -> bool:
