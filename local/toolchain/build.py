@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -22,12 +23,16 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from local.toolchain.pins import HERE, ROOT, DebianPackage, Program, groups, module_versions, pins
+from local.toolchain.pins import HERE, ROOT, DebianPackage, Program, groups, pinned_modules, pins
 from local.toolchain.progress import Progress, run, say, step
-from tokenworks.errors import TokenworksError
+from tokenworks.errors import TokenworksError, UsageError
 
 # Without these a build differs from machine to machine or takes a fifth longer.
 _GO_ENV = {"CGO_ENABLED": "0", "GOGC": "400", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"}
+OLDEST_GO = "1.21"
+"""The first that fetches a newer one by itself."""
+_ASK_SECONDS = 20.0
+_UNFINISHED = ".building-"
 _GO_BUILD = ("go", "build", "-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
 
 
@@ -96,7 +101,10 @@ def _on_path(program_name: str) -> tuple[Path, str] | None:
     where = shutil.which(program.name) if program.on_path else None
     if where is None or program.on_path is None:
         return None
-    result = run([where, *program.on_path.args])
+    try:
+        result = run([where, *program.on_path.args], timeout=_ASK_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return Path(where), "unknown"
     match = re.search(r"(\d+\.\d+\.\d+)", result.stdout + result.stderr)
     return Path(where), match[1] if match else "unknown"
 
@@ -105,8 +113,11 @@ def find(name: str) -> Found:
     """Where the pinned program is now; builds nothing.
 
     Raises:
-        KeyError: no such program is pinned.
+        UsageError: no such program is pinned.
     """
+    if name not in pins().programs:
+        known = ", ".join(sorted(pins().programs))
+        raise UsageError(f"unknown program {name!r}; known: {known}")
     program = pins().programs[name]
     on_path = _on_path(name)
     if on_path and _fits(program, on_path[1]):
@@ -126,24 +137,38 @@ def go_env() -> dict[str, str]:
 
 @cache
 def _go_version() -> str | None:
-    """Version of the Go on PATH, or None."""
     if shutil.which("go") is None:
         return None
-    match = re.search(r"go(\d+\.\d+(?:\.\d+)?)", run(["go", "version"]).stdout)
+    # The installed one, not the one that a go.mod in the working directory asks for.
+    said = run(["go", "version"], env={**os.environ, "GOTOOLCHAIN": "local"}).stdout
+    match = re.search(r"go version go(\d+\.\d+(?:\.\d+)?)", said)
     return match[1] if match else None
 
 
 def go_found() -> str | None:
-    """Version of Go on PATH, for `doctor`."""
+    """Version of Go on PATH, or None."""
     return _go_version()
 
 
+def go_serves() -> bool:
+    """Whether the Go on PATH can build the pinned programs."""
+    found = _go_version()
+    return found is not None and _release(found) >= _release(OLDEST_GO)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in version.split(".")[:2])
+
+
 def _require_go() -> None:
-    if _go_version() is None:
-        raise TokenworksError(
-            f"go is not on PATH: it is needed to build what is missing (wanted: {pins().go}, or "
-            "any 1.21 or newer, which fetches it). Install Go and run the command again."
-        )
+    if go_serves():
+        return
+    found = _go_version()
+    problem = "go is not on PATH" if found is None else f"go {found} on PATH is too old"
+    raise TokenworksError(
+        f"{problem}: Go builds what is missing (wanted: {pins().go}, or any from {OLDEST_GO} on, "
+        "which fetches it). Install it and run the command again."
+    )
 
 
 @cache
@@ -153,11 +178,12 @@ def module_dir(module: str) -> Path:
     Raises:
         TokenworksError: the module is not pinned, or cannot be fetched.
     """
-    group = next((g for g in groups() if module in module_versions(g)), None)
+    # Others may need the module too, in a version that is not the pinned one.
+    group = next((g for g in groups() if module in pinned_modules(g)), None)
     if group is None:
-        raise TokenworksError(f"module {module} is in none of local/toolchain/go/*/go.mod")
+        raise TokenworksError(f"module {module} is pinned by none of local/toolchain/go/*/go.mod")
     _require_go()
-    wanted = f"{module}@{module_versions(group)[module]}"
+    wanted = f"{module}@{pinned_modules(group)[module]}"
     result = run(["go", "mod", "download", "-json", wanted], cwd=HERE / "go" / group, env=go_env())
     try:
         return Path(json.loads(result.stdout)["Dir"])
@@ -189,15 +215,23 @@ def _compile(program: Program, target: Path) -> None:
 
 
 def _build(program: Program, progress: Progress) -> Path:
+    """Make the program, under the cache's lock; its folder appears by one rename."""
     final = cached_path(program)
+    store = final.parent.parent
+    store.mkdir(parents=True, exist_ok=True)
+    for killed in store.glob(f"{_UNFINISHED}*"):
+        shutil.rmtree(killed)
     verb = "copying" if program.file else "building"
     with step(f"{verb} {program.name} {program.version} ({program.why})", progress):
-        final.parent.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=final.parent.parent, prefix=".building-") as folder:
-            _compile(program, Path(folder) / program.name)
-            Path(folder).chmod(0o755)
-            shutil.rmtree(final.parent, ignore_errors=True)
-            shutil.copytree(folder, final.parent)
+        scratch = Path(tempfile.mkdtemp(dir=store, prefix=_UNFINISHED))
+        try:
+            _compile(program, scratch / program.name)
+            scratch.chmod(0o755)
+            if final.parent.exists():  # without the program in it, or we would not be here
+                shutil.rmtree(final.parent)
+            scratch.rename(final.parent)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
     return final
 
 
@@ -206,6 +240,7 @@ def ensure(*names: str, progress: Progress = say) -> dict[str, Path]:
 
     Raises:
         TokenworksError: Go is absent, or a build failed.
+        UsageError: no such program is pinned.
     """
     found = {name: find(name) for name in names}
     if all(f.path for f in found.values()):

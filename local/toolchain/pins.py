@@ -62,11 +62,21 @@ class Pins:
     debian: dict[str, DebianPackage]
 
 
+_REQUIRED = r"^\s*(?:require )?([\w./~-]+) (v[\w.+-]+)"
+
+
 @cache
 def module_versions(group: str) -> dict[str, str]:
-    """Module path to version, as `go/<group>/go.mod` requires them."""
+    """Module path to version, as `go/<group>/go.mod` requires them, directly or not."""
     text = (HERE / "go" / group / "go.mod").read_text()
-    return dict(re.findall(r"^\s*(?:require )?([\w./~-]+) (v[\w.+-]+)", text, re.MULTILINE))
+    return dict(re.findall(_REQUIRED, text, re.MULTILINE))
+
+
+@cache
+def pinned_modules(group: str) -> dict[str, str]:
+    """Module path to version of what `go/<group>/go.mod` is for: its direct requirements."""
+    text = (HERE / "go" / group / "go.mod").read_text()
+    return dict(re.findall(_REQUIRED + "$", text, re.MULTILINE))
 
 
 def groups() -> tuple[str, ...]:

@@ -48,7 +48,10 @@ def step(title: str, progress: Progress = say, every: float = 20.0) -> Generator
 
 
 def run(
-    command: Sequence[str | Path], cwd: Path | None = None, env: Mapping[str, str] | None = None
+    command: Sequence[str | Path],
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run quietly, keeping the output; on Ctrl-C the child gets it too and is waited for."""
     return subprocess.run(
@@ -59,4 +62,5 @@ def run(
         capture_output=True,
         text=True,
         check=False,
+        timeout=timeout,
     )

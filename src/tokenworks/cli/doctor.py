@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tokenworks.cli.context import say
-from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.errors import TokenworksError
 
 Row = tuple[str, str, str, str, str]
 """What, wanted, found, source, cure."""
@@ -31,11 +31,11 @@ def _machine_rows() -> list[Row]:
 
 
 def _go_row() -> Row:
-    from local.toolchain.build import go_found  # noqa: PLC0415
+    from local.toolchain.build import OLDEST_GO, go_found, go_serves  # noqa: PLC0415
     from local.toolchain.pins import pins  # noqa: PLC0415
 
     found = go_found()
-    cure = "" if found else "install Go 1.21 or newer"
+    cure = "" if go_serves() else f"install Go {OLDEST_GO} or newer"
     wanted = f"{pins().go} (an older one fetches it)"
     return ("go", wanted, found or "missing", "PATH" if found else "", cure)
 
@@ -70,24 +70,23 @@ def doctor() -> None:
     """Show every program Tokenworks needs: wanted, found, where, and the cure for what is missing.
 
     Nothing is built or installed. What is missing is made when a command needs it, so a
-    missing program is no fault; exit 1 only when it cannot be made here.
+    missing program is no fault; exit 1 only when nothing can be made, for want of Go.
 
     Example: ./tokenworks doctor
     """
-    rows = [*_machine_rows(), _go_row(), *_program_rows(), *_debian_rows()]
+    go, made = _go_row(), [*_program_rows(), *_debian_rows()]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("what", "wanted", "found", "source", "missing? run"):
         table.add_column(column, overflow="fold")
-    for row in rows:
+    for row in (*_machine_rows(), go, *made):
         table.add_row(*row)
     Console(width=None if sys.stdout.isatty() else 200).print(table)
-    missing = [row[0] for row in rows if row[4]]
-    if not missing:
-        say("Everything is there.")
-        return
-    say(f"{len(missing)} to be made on demand: {', '.join(missing)}")
-    if _go_row()[4]:
-        raise TokenworksError("Go is missing: nothing can be built. Install Go 1.21 or newer.")
+    missing = [row[0] for row in made if row[4]]
+    if go[4]:
+        raise TokenworksError(f"Go is missing or too old, so nothing can be built: {go[4]}")
+    say(
+        f"{len(missing)} to be made on demand: {', '.join(missing)}" if missing else "All is there."
+    )
 
 
 def toolchain(
@@ -101,11 +100,6 @@ def toolchain(
     """
     from local.toolchain import ensure, ensure_debian, pins  # noqa: PLC0415
 
-    unknown = sorted(set(names or ()) - pins().programs.keys())
-    if unknown:
-        raise UsageError(
-            f"unknown program {', '.join(unknown)}; known: {', '.join(sorted(pins().programs))}"
-        )
     for name, path in ensure(*(names or pins().programs)).items():
         print(f"{name} {path}")
     if not names:
