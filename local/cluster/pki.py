@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -17,6 +18,7 @@ from local.cluster.files import write
 from local.cluster.spec import NODE_IP, SERVICE_IP
 
 YEARS = 5
+_RENEW_BEFORE = datetime.timedelta(days=30)
 AUTHORITIES = ("ca", "etcd-ca", "front-proxy-ca")
 
 
@@ -65,6 +67,13 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
     return pem.decode()
 
 
+def _public_pem(key: ec.EllipticCurvePrivateKey) -> str:
+    pem = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return pem.decode()
+
+
 def _subject(user: str, groups: Sequence[str]) -> x509.Name:
     attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, g) for g in groups]
     return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, user)])
@@ -89,7 +98,40 @@ def _builder(subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.Certif
     )
 
 
-def _authority(folder: Path, name: str) -> None:
+@dataclass(frozen=True)
+class _Pair:
+    """A certificate and its key, as read from disk."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+
+def _read_key(file: Path) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(file.read_bytes(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError(f"{file}: not one of our keys")
+    return key
+
+
+def _read(folder: Path, name: str) -> _Pair | None:
+    """A certificate that is whole, fits its key, and is valid for some time to come."""
+    try:
+        certificate = x509.load_pem_x509_certificate((folder / f"{name}.crt").read_bytes())
+        key = _read_key(folder / f"{name}.key")
+    except (OSError, ValueError):
+        return None
+    late = datetime.datetime.now(datetime.UTC) + _RENEW_BEFORE
+    fits = certificate.public_key() == key.public_key()
+    return _Pair(certificate, key) if fits and certificate.not_valid_after_utc > late else None
+
+
+def _write(folder: Path, name: str, pair: _Pair) -> None:
+    write(folder / f"{name}.key", _key_pem(pair.key))
+    pem = pair.certificate.public_bytes(serialization.Encoding.PEM)
+    write(folder / f"{name}.crt", pem.decode())
+
+
+def _authority(name: str) -> _Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _subject(f"tokenworks-{name}", ())
     certificate = (
@@ -99,75 +141,76 @@ def _authority(folder: Path, name: str) -> None:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    write(folder / f"{name}.key", _key_pem(key))
-    write(folder / f"{name}.crt", certificate.public_bytes(serialization.Encoding.PEM).decode())
+    return _Pair(certificate, key)
 
 
-def _leaf(folder: Path, identity: Identity) -> None:
-    signer_key = serialization.load_pem_private_key(
-        (folder / f"{identity.signer}.key").read_bytes(), password=None
-    )
-    assert isinstance(signer_key, ec.EllipticCurvePrivateKey)
-    signer = x509.load_pem_x509_certificate((folder / f"{identity.signer}.crt").read_bytes())
+def _leaf(identity: Identity, signer: _Pair) -> _Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
     uses += [ExtendedKeyUsageOID.SERVER_AUTH] if identity.names else []
     builder = (
         _builder(_subject(identity.user, identity.groups), key)
-        .issuer_name(signer.subject)
+        .issuer_name(signer.certificate.subject)
         .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
     )
     if identity.names:
         names = [_alternative(n) for n in identity.names]
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    certificate = builder.sign(signer_key, hashes.SHA256())
-    write(folder / f"{identity.file}.key", _key_pem(key))
-    write(
-        folder / f"{identity.file}.crt",
-        certificate.public_bytes(serialization.Encoding.PEM).decode(),
-    )
+    return _Pair(builder.sign(signer.key, hashes.SHA256()), key)
 
 
-def _fits(path: Path, identity: Identity) -> bool:
-    """Whether the certificate is there and says what the identity says."""
+def _names(certificate: x509.Certificate) -> set[x509.GeneralName]:
     try:
-        certificate = x509.load_pem_x509_certificate(path.read_bytes())
-        extensions = certificate.extensions
-    except (OSError, ValueError):
-        return False
-    try:
-        found = list(extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+        return set(
+            certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        )
     except x509.ExtensionNotFound:
-        found = []
-    wanted = [_alternative(n) for n in identity.names]
-    return found == wanted and certificate.subject == _subject(identity.user, identity.groups)
+        return set()
 
 
-def _service_account(folder: Path) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
+def _fits(pair: _Pair, identity: Identity, signer: _Pair) -> bool:
+    """Whether the certificate says what it should, and today's authority signed it."""
+    try:
+        pair.certificate.verify_directly_issued_by(signer.certificate)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    subject = _subject(identity.user, identity.groups)
+    wanted = {_alternative(n) for n in identity.names}
+    return pair.certificate.subject == subject and _names(pair.certificate) == wanted
+
+
+def _make_service_account(folder: Path) -> bool:
+    """The pair that signs tokens of service accounts."""
+    try:
+        key, made = _read_key(folder / "service-account.key"), False
+    except (OSError, ValueError):
+        key, made = ec.generate_private_key(ec.SECP256R1()), True
     write(folder / "service-account.key", _key_pem(key))
-    public = key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    write(folder / "service-account.pub", public.decode())
+    return write(folder / "service-account.pub", _public_pem(key)) or made
 
 
 def make(folder: Path, node: str) -> bool:
-    """Make what is missing of the cluster's keys; True when anything was made.
+    """Make what is missing, broken, about to expire or no longer fitting; True when any was made.
 
-    A certificate is written after its key, so a certificate that is there has one.
+    Every certificate is held against its key and its authority, so a run that was
+    interrupted anywhere is completed by the next one.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
     made = False
-    for authority in AUTHORITIES:
-        if not (folder / f"{authority}.crt").exists():
-            _authority(folder, authority)
-            made = True
-    if not (folder / "service-account.pub").exists():
-        _service_account(folder)
-        made = True
+    authorities: dict[str, _Pair] = {}
+    for name in AUTHORITIES:
+        pair = _read(folder, name)
+        if pair is None:
+            pair, made = _authority(name), True
+            _write(folder, name, pair)
+        authorities[name] = pair
+    made |= _make_service_account(folder)
     for identity in identities(node):
-        if made or not _fits(folder / f"{identity.file}.crt", identity):
-            _leaf(folder, identity)
+        pair, signer = _read(folder, identity.file), authorities[identity.signer]
+        if pair is None or not _fits(pair, identity, signer):
+            _write(folder, identity.file, _leaf(identity, signer))
             made = True
+    for file in folder.iterdir():
+        file.chmod(0o600)
     return made
