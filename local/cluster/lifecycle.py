@@ -37,6 +37,7 @@ Progress = Callable[[str], None]
 """Takes one line for the user."""
 
 _SECONDS = 180.0
+_REGISTERS_WITHIN = 20.0
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
 _API = "kubernetes-api"
@@ -154,6 +155,7 @@ def up(
             work.wait("API server", lambda: _late(where, "kube-apiserver"))
             _bootstrap(work)
             work.wait("control plane", lambda: _late(where))
+            work.wait("controllers", lambda: _accounts_late(where))
             _nodes(work, spec)
             imports.result()
         if work.changes:
@@ -304,25 +306,38 @@ def _bootstrap(work: _Work) -> None:
     work.where.rights.touch()
 
 
+def _accounts_late(where: Paths) -> list[str]:
+    """Without the default service account, which a controller makes, no pod can be created."""
+    account = "/api/v1/namespaces/default/serviceaccounts/default"
+    return [] if _api(where).get(account) else ["kube-controller-manager"]
+
+
 def _nodes(work: _Work, spec: ClusterSpec) -> None:
     """Nodes as the spec says, and ready."""
     api, real = _api(work.where), config.node_name(spec)
-    if api.get(f"/api/v1/nodes/{real}") is None and work.changes == []:
-        # A kubelet registers its node when it starts, and only then.
-        work.changed(f"node {real} is gone; the kubelet starts again and registers it")
-        ask(work.where, "restart", component="kubelet")
     changed: set[str] = set()
 
     def late() -> list[str]:
         try:
             changed.update(nodes.reconcile(api, spec, real))
-        except ApiError as error:  # conflicts with whoever else writes nodes; or a restart
+            missing = nodes.late(api, spec, real)
+            if real in missing and not nodes.exists(api, real):
+                _register_again(work, real)
+        except ApiError as error:  # a conflict with whoever else writes nodes, or a restart
             return [str(error)]
-        return nodes.late(api, spec, real)
+        return missing
 
     work.wait("nodes", late)
     if changed:
         work.changed(f"{len(changed)} node(s) set: {', '.join(sorted(changed)[:8])}")
+
+
+def _register_again(work: _Work, node: str) -> None:
+    """Have the kubelet register its node, which it does when it starts, and only then."""
+    kubelet = next(c for c in components(work.where.name) if c.name == "kubelet")
+    if kubelet.state == "ready" and time.time() - kubelet.since > _REGISTERS_WITHIN:
+        work.changed(f"node {node} is gone; the kubelet starts again and registers it")
+        ask(work.where, "restart", component="kubelet")
 
 
 def components(name: str) -> list[ComponentStatus]:

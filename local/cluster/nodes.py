@@ -125,6 +125,11 @@ def advertise(api: Api, node: str, resources: Mapping[str, str]) -> None:
         api.merge(f"{_NODES}/{node}/status", patch)
 
 
+def exists(api: Api, node: str) -> bool:
+    """Whether the API has the node."""
+    return api.get(f"{_NODES}/{node}") is not None
+
+
 def _change(api: Api, node: Object, pool: Pool, simulated: bool) -> bool:
     path = f"{_NODES}/{node['metadata']['name']}"
     gone = _before(node)["resources"]
