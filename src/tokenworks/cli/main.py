@@ -43,7 +43,7 @@ def build() -> typer.Typer:
 def main() -> None:
     """Run the command line; every error is one message, never a traceback."""
     try:
-        build()()
+        build()(prog_name="./tokenworks")
     except TokenworksError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
