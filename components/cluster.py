@@ -34,9 +34,9 @@ def cluster_of(stack: Stack, made_here: Path) -> ClusterArgs:
     spec = stack.environment.spec.cluster
     if spec.provider == "local":
         return ClusterArgs(str(made_here), None, f"local/{stack.name}")
-    return ClusterArgs(
-        spec.kubeconfig, spec.context, spec.context or f"{spec.provider}/{stack.name}"
-    )
+    # kind adds this context to the user's kubeconfig; every other cluster has to name its own.
+    context = spec.context or f"kind-{stack.name}"
+    return ClusterArgs(spec.kubeconfig, context, context)
 
 
 class Cluster(pulumi.ComponentResource):

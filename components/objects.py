@@ -82,6 +82,16 @@ def _skips_waiting(manifest: Manifest) -> bool:
     return manifest["kind"] in _SCALED and spec.get("replicas") == 0
 
 
+def left_to_others(manifest: Manifest) -> list[str]:
+    """Fields that whoever serves the object may tighten, without our undoing it.
+
+    istiod turns `failurePolicy: Ignore` of its webhook into Fail once it can answer.
+    """
+    hooks: list[Manifest] = manifest.get("webhooks") or []
+    lenient = any(hook.get("failurePolicy") == "Ignore" for hook in hooks)
+    return ["webhooks[*].failurePolicy"] if lenient else []
+
+
 def instructions(manifest: Manifest) -> dict[str, str]:
     """What the provider is told about the object."""
     told = {"pulumi.com/patchFieldManager": FIELD_MANAGER}
@@ -128,7 +138,10 @@ class KubernetesObject(pulumi.CustomResource):
             token(manifest),
             logical_name(manifest),
             {**properties(manifest), "status": None},
-            pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=older)),
+            pulumi.ResourceOptions.merge(
+                opts,
+                pulumi.ResourceOptions(aliases=older, ignore_changes=left_to_others(manifest)),
+            ),
         )
 
     @property

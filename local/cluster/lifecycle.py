@@ -57,19 +57,20 @@ class ComponentStatus:
 
 
 @contextmanager
-def _locked(where: Paths, progress: Progress) -> Generator[None]:
+def _locked(where: Paths, progress: Progress) -> Generator[int]:
     def waiting() -> None:
         progress(f"  … another run is working on cluster {where.name}; waiting for it")
 
-    with locked(where.lock, waiting):
-        yield
+    with locked(where.lock, waiting) as lock:
+        yield lock
 
 
 class _Work:
     """One run of `up`: what it changed, how long it takes, what it tells."""
 
-    def __init__(self, where: Paths, progress: Progress) -> None:
+    def __init__(self, where: Paths, lock: int, progress: Progress) -> None:
         self.where = where
+        self.lock = lock
         self.changes: list[str] = []
         self._progress = progress
         self._start = time.monotonic()
@@ -145,8 +146,8 @@ def up(
     """
     machine.require()
     where = paths(spec.name)
-    with _locked(where, progress):
-        work = _Work(where, progress)
+    with _locked(where, progress) as lock:
+        work = _Work(where, lock, progress)
         _prepare(work, spec, programs)
         _supervise(work)
         _connect(work)
@@ -237,20 +238,21 @@ def _supervise(work: _Work) -> None:
         return
     where.control.unlink(missing_ok=True)
     with (where.logs / "supervisor.log").open("ab") as log:
+        module = [sys.executable, "-m", "local.cluster.supervisor", where.name, str(where.root)]
         process = subprocess.Popen(
-            ["nsenter", f"--mount={where.mntns}", "--", sys.executable, "-m",
-             "local.cluster.supervisor", where.name, str(where.root)],
+            sandbox.inside(where, work.lock, module),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd="/",
             start_new_session=True,
+            pass_fds=(work.lock,),
             env={
                 "PATH": processes.search_path(),
                 "PYTHONPATH": f"{_ROOT / 'src'}:{_ROOT}",
                 "PYTHONDONTWRITEBYTECODE": "1",
             },
-        )  # fmt: skip
+        )
     work.changed("components start")
     deadline = time.monotonic() + 30
     while not _answering(where):

@@ -18,8 +18,11 @@ def _same(handle: IO[str], path: Path) -> bool:
 
 
 @contextmanager
-def locked(path: Path, waiting: Callable[[], None] = lambda: None) -> Generator[None]:
-    """Hold `path` as a lock; `waiting` is called once when somebody else holds it."""
+def locked(path: Path, waiting: Callable[[], None] = lambda: None) -> Generator[int]:
+    """Hold `path` as a lock; `waiting` is called once when somebody else holds it.
+
+    Gives the descriptor: a child that inherits it holds the lock too, until it closes it.
+    """
     told = False
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,5 +36,5 @@ def locked(path: Path, waiting: Callable[[], None] = lambda: None) -> Generator[
                 fcntl.flock(handle, fcntl.LOCK_EX)
             # The one before us may have removed the file: then ours is no lock any more.
             if _same(handle, path):
-                yield
+                yield handle.fileno()
                 return

@@ -157,6 +157,7 @@ def _make_cgroups(paths: Paths) -> None:
             (folder / "cgroup.subtree_control").write_text(" ".join(wanted))
     for hierarchy in hierarchies:
         (hierarchy / paths.tag).mkdir(exist_ok=True)
+    _daemons(paths).mkdir(exist_ok=True)
 
 
 def _daemons(paths: Paths) -> Path:
@@ -166,11 +167,15 @@ def _daemons(paths: Paths) -> Path:
     return holder / paths.tag / "daemons"
 
 
-def join(paths: Paths) -> None:
-    """Move the calling process, and with it all it will start, into the cluster's cgroup."""
-    folder = _daemons(paths)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "cgroup.procs").write_text(str(os.getpid()))
+def inside(paths: Paths, lock: int, command: list[str]) -> list[str]:
+    """A command in the cluster's cgroup and mount namespace, and so is all it will start.
+
+    It lets go of the lock only when it can be found by its cgroup: whoever waits to take
+    the cluster down cannot overlook it.
+    """
+    enter = ["nsenter", f"--mount={paths.mntns}", "--", *command]
+    script = f'echo $$ > "$0" && exec {lock}>&- && exec "$@"'
+    return ["sh", "-c", script, str(_daemons(paths) / "cgroup.procs"), *enter]
 
 
 def _cgroups(paths: Paths) -> list[Path]:

@@ -306,7 +306,6 @@ def main() -> None:
     parser.add_argument("root", type=Path)
     arguments = parser.parse_args()
     paths = Paths(arguments.name, arguments.root)
-    sandbox.join(paths)
     paths.pid_file.write_text(processes.identity(os.getpid()))
     Supervisor(paths, json.loads(paths.plan.read_text())).run()
 

@@ -144,6 +144,8 @@ def engine_of(stack: Stack, unresolved: str = "warning") -> Engine:
         "PULUMI_OPTION_POLICY_PACK": str(root() / "policies"),
         "TOKENWORKS_POLICY_CONTEXT": policy_context(stack, unresolved),
     }
+    places = ("TOKENWORKS_STATE", "TOKENWORKS_CACHE")
+    variables |= {name: os.environ[name] for name in places if name in os.environ}
     tuning = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
     engine = Engine(programs["pulumi"], stack.name, folder, variables, tuning)
     if own:
