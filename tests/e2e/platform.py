@@ -137,11 +137,13 @@ def snapshot() -> dict[str, set[str]]:
     )  # fmt: skip
     found = {str(p) for top in watched for p in (Path(top), *Path(top).rglob("*")) if p.exists()}
     groups = {str(p) for p in Path("/sys/fs/cgroup").glob("**/*tokenworks*")}
-    programs = "etcd kube-apiserver kubelet containerd containerd-shim-runc-v2 coredns kwok envoy"
+    programs = {"etcd", "kube", "kubelet", "containerd", "containerd-shim-runc-v2", "coredns"}
+    programs |= {"kwok", "envoy", "pilot-agent", "local-path-provisioner"}
     running = {
-        line for line in lines("ps", "-eo", "args") if Path(line.split()[0]).name in programs.split()
-        or "local.cluster.supervisor" in line
-    }  # fmt: skip
+        line
+        for line in lines("ps", "-eo", "args")
+        if Path(line.split()[0]).name in programs or "local.cluster.supervisor" in line
+    }
     return {
         "mounts": {m.split()[4] for m in mounts},
         "links": {re.sub(r"^\d+: ", "", x) for x in lines("ip", "-brief", "link")},

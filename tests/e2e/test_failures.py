@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import threading
+from pathlib import Path
 
 import httpx
 import pytest
@@ -146,7 +147,6 @@ def test_a_killed_engine_cuts_its_stream_and_others_take_over(platform: Platform
 
 def _cgroup(pid: int) -> str:
     try:
-        with open(f"/proc/{pid}/cgroup") as file:
-            return file.read()
+        return Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:
         return ""

@@ -35,7 +35,8 @@ def test_a_second_up_changes_nothing(platform: Platform) -> None:
 
 
 def test_plain_pulumi_does_the_same(platform: Platform) -> None:
-    script = 'eval "$(./tokenworks env local)" && pulumi preview --non-interactive && pulumi up --yes --non-interactive'
+    commands = ('eval "$(./tokenworks env local)"', "pulumi preview", "pulumi up --yes")
+    script = " && ".join(commands)
     result = subprocess.run(
         ["bash", "-c", script], cwd=platform.tree, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, check=False,

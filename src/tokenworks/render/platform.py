@@ -36,9 +36,7 @@ def slim(schema: Any) -> Any:
     server-side apply would carry; `kubectl explain` keeps fields and types."""
     if isinstance(schema, dict):
         fields = cast("dict[str, Any]", schema).items()
-        return {
-            k: slim(v) for k, v in fields if not (k == "description" and isinstance(v, str))
-        }
+        return {k: slim(v) for k, v in fields if not (k == "description" and isinstance(v, str))}
     if isinstance(schema, list):
         return [slim(v) for v in cast("list[Any]", schema)]
     return schema
