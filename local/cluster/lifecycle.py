@@ -238,9 +238,12 @@ def _supervise(work: _Work) -> None:
         return
     where.control.unlink(missing_ok=True)
     with (where.logs / "supervisor.log").open("ab") as log:
-        module = [sys.executable, "-m", "local.cluster.supervisor", where.name, str(where.root)]
+        # It lets go of the lock when it can be found: nobody who waits to take the cluster
+        # down overlooks it.
+        module = [sys.executable, "-m", "local.cluster.supervisor"]
+        arguments = [where.name, str(where.root), str(work.lock)]
         process = subprocess.Popen(
-            sandbox.inside(where, work.lock, module),
+            sandbox.inside(where, [*module, *arguments]),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -167,15 +167,16 @@ def _daemons(paths: Paths) -> Path:
     return holder / paths.tag / "daemons"
 
 
-def inside(paths: Paths, lock: int, command: list[str]) -> list[str]:
-    """A command in the cluster's cgroup and mount namespace, and so is all it will start.
-
-    It lets go of the lock only when it can be found by its cgroup: whoever waits to take
-    the cluster down cannot overlook it.
-    """
+def inside(paths: Paths, command: list[str]) -> list[str]:
+    """A command in the cluster's cgroup and mount namespace, and so is all it will start."""
     enter = ["nsenter", f"--mount={paths.mntns}", "--", *command]
-    script = f'echo $$ > "$0" && exec {lock}>&- && exec "$@"'
-    return ["sh", "-c", script, str(_daemons(paths) / "cgroup.procs"), *enter]
+    return [
+        "sh",
+        "-c",
+        'echo $$ > "$0" && exec "$@"',
+        str(_daemons(paths) / "cgroup.procs"),
+        *enter,
+    ]
 
 
 def _cgroups(paths: Paths) -> list[Path]:

@@ -300,13 +300,18 @@ def _keep_a_copy(log: Path) -> None:
 
 
 def main() -> None:
-    """Entry point: `python -m local.cluster.supervisor NAME ROOT`."""
+    """Entry point: `python -m local.cluster.supervisor NAME ROOT LOCK`.
+
+    LOCK is the descriptor by which it holds the cluster's lock until it can be found.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("name")
     parser.add_argument("root", type=Path)
+    parser.add_argument("lock", type=int)
     arguments = parser.parse_args()
     paths = Paths(arguments.name, arguments.root)
     paths.pid_file.write_text(processes.identity(os.getpid()))
+    os.close(arguments.lock)
     Supervisor(paths, json.loads(paths.plan.read_text())).run()
 
 
