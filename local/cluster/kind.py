@@ -60,6 +60,11 @@ def _folder(name: str) -> Path:
     return state_root() / f"kind-{name}"
 
 
+def kubeconfig_path(name: str) -> Path:
+    """Where the kubeconfig of a cluster that kind makes is (or will be); not the user's own."""
+    return _folder(name) / "kubeconfig"
+
+
 def node_name(name: str) -> str:
     """Name of the one node of a cluster that kind makes."""
     return f"{name}-control-plane"
@@ -95,7 +100,7 @@ def up(
             progress(f"  kind makes cluster {spec.name}")
             (folder / "images.json").unlink(missing_ok=True)
             _kind("create", "cluster", "--name", spec.name, "--wait", _WAIT)
-        kubeconfig = folder / "kubeconfig"
+        kubeconfig = kubeconfig_path(spec.name)
         write(kubeconfig, _kind("get", "kubeconfig", "--name", spec.name))
         loaded = _load(spec.name, archives, folder / "images.json")
         if loaded:

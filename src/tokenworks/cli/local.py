@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from typer.core import TyperCommand
 
-from tokenworks.cli.context import environments, load, say
+from tokenworks.cli.context import load, say
 from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.spec.environment import Environment, NodePool
 from tokenworks.spec.stack import Stack
@@ -109,11 +109,33 @@ def _made_here(environment: str) -> Stack:
     return stack
 
 
-def _name(environment: str) -> str:
-    if environment not in environments():
-        raise UsageError(
-            f"no environment {environment!r} under stacks/; there are: {', '.join(environments())}"
-        )
+def _provider(environment: str) -> str:
+    """Who made the environment's cluster, or would.
+
+    What is there counts before what the documents say: they may be broken, changed or gone
+    while the cluster is to be looked at or removed.
+
+    Raises:
+        UsageError: there is no such cluster, and no document tells of one.
+    """
+    from local import cluster  # noqa: PLC0415
+    from local.cluster import kind  # noqa: PLC0415
+
+    if kind.kubeconfig_path(environment).exists():
+        return "kind"
+    if cluster.paths(environment).root.exists():
+        return "local"
+    return _made_here(environment).environment.spec.cluster.provider
+
+
+def _ours(environment: str, instead: str) -> str:
+    """The environment's name, if the cluster is of our own making.
+
+    Raises:
+        UsageError: kind made it; `instead` is what to type.
+    """
+    if _provider(environment) == "kind":
+        raise UsageError(f"kind made the cluster of {environment}; use: {instead}")
     return environment
 
 
@@ -134,7 +156,7 @@ def down(environment: EnvironmentOption = "local") -> None:
     """
     from local import cluster  # noqa: PLC0415
 
-    if _made_here(environment).environment.spec.cluster.provider == "kind":
+    if _provider(environment) == "kind":
         from local.cluster import kind  # noqa: PLC0415
 
         kind.down(environment, say)
@@ -185,7 +207,8 @@ def status(environment: EnvironmentOption = "local") -> None:
     """
     from local import cluster  # noqa: PLC0415
 
-    seen = cluster.status(_name(environment))
+    instead = f"./tokenworks local kubectl --env {environment} get nodes"
+    seen = cluster.status(_ours(environment, instead))
     if not seen:
         raise cluster.NotRunningError(environment)
     console = Console(width=None if sys.stdout.isatty() else 120)
@@ -204,22 +227,47 @@ def status(environment: EnvironmentOption = "local") -> None:
         )
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def kubectl(
-    context: typer.Context,
-    environment: EnvironmentOption = "local",
-) -> None:
-    """Run kubectl on the cluster; every argument is passed on.
+class _PassedOn(TyperCommand):
+    """A command whose own options come first; from there on every word is another program's."""
+
+    # Typer's context is click's or its own copy of it, by release.
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the leading options, and leave the rest as it is."""
+        own = 0
+        while own < len(args) and args[own].partition("=")[0] in ("--env", "--help"):
+            own += 2 if args[own] == "--env" else 1
+        super().parse_args(ctx, args[:own])
+        rest = args[own + 1 :] if args[own : own + 1] == ["--"] else args[own:]
+        ctx.args = rest
+        return rest
+
+
+@app.command(cls=_PassedOn, context_settings={"allow_extra_args": True})
+def kubectl(context: typer.Context, environment: EnvironmentOption = "local") -> None:
+    """Run kubectl on the cluster; every argument after --env is passed on as it is.
 
     Example: ./tokenworks local kubectl get pods -A
     """
-    from local import cluster  # noqa: PLC0415
-
-    command = cluster.kubectl_command(_name(environment), context.args)
-    if not Path(command[0]).exists():
-        raise TokenworksError(f"{command[0]} is gone from the cache: ./tokenworks local up")
+    command = [*_kubectl(environment), *context.args]
     sys.stdout.flush()
     os.execv(command[0], command)
+
+
+def _kubectl(environment: str) -> list[str]:
+    from local import cluster  # noqa: PLC0415
+    from local.cluster import kind  # noqa: PLC0415
+
+    if _provider(environment) == "kind":
+        program = shutil.which("kubectl")
+        if program is None:
+            raise TokenworksError("kubectl is not on PATH: it reaches clusters that kind makes")
+        return [program, f"--kubeconfig={kind.kubeconfig_path(environment)}"]
+    if not cluster.status(environment):
+        raise cluster.NotRunningError(environment)
+    command = cluster.kubectl_command(environment, ())
+    if not Path(command[0]).exists():
+        raise TokenworksError(f"{command[0]} is gone from the cache: ./tokenworks local up")
+    return command
 
 
 @app.command()
@@ -237,6 +285,8 @@ def logs(
     """
     from local import cluster  # noqa: PLC0415
 
-    path = cluster.log_file(_name(environment), component)
+    instead = f"kind export logs --name {environment}"
+    path = cluster.log_file(_ours(environment, instead), component)
     command = ["tail", f"--lines={lines}", *(["--follow=name"] if follow else []), str(path)]
-    sys.exit(subprocess.run(command, check=False).returncode)
+    sys.stdout.flush()
+    os.execvp(command[0], command)
