@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Generator
 from pathlib import Path
@@ -57,9 +58,9 @@ def before(request: pytest.FixtureRequest) -> Generator[dict[str, set[str]]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOKENWORKS_STATE", STATE)
         down = [str(ROOT / "tokenworks"), "local", "down"]
-        subprocess.run(down, check=True)  # what an interrupted run left
         yield snapshot()
         subprocess.run(down, check=True)
+        shutil.rmtree(STATE, ignore_errors=True)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,7 +16,8 @@ import httpx
 
 from tests.docs.guide import copy_tree
 
-STATE = "/var/lib/tokenworks-tests"
+# One a run: two test runs at once must not take each other's cluster down.
+STATE = f"/var/lib/tokenworks-tests/{os.getpid()}"
 NAMESPACE = "research"
 MODEL = "qwen3-sim"
 
