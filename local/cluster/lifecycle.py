@@ -37,7 +37,7 @@ Progress = Callable[[str], None]
 """Takes one line for the user."""
 
 _SECONDS = 180.0
-_REGISTERS_WITHIN = 20.0
+_REGISTERS_WITHIN = 10.0
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
 _API = "kubernetes-api"
