@@ -8,6 +8,7 @@ again forgets those until the next `up`.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -60,6 +61,10 @@ def _folder(name: str) -> Path:
     return state_root() / f"kind-{name}"
 
 
+def _lock(name: str) -> Path:
+    return state_root() / f".kind-{name}.lock"
+
+
 def kubeconfig_path(name: str) -> Path:
     """Where the kubeconfig of a cluster that kind makes is (or will be); not the user's own."""
     return _folder(name) / "kubeconfig"
@@ -93,7 +98,7 @@ def up(
             "not do: remove `simulated`, or set cluster.provider: local"
         )
     folder = _folder(spec.name)
-    with locked(folder.with_name(f".{folder.name}.lock")):
+    with locked(_lock(spec.name)):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         changed = not exists(spec.name)
         if changed:
@@ -145,9 +150,14 @@ def down(name: str, progress: Callable[[str], None] = print) -> bool:
     Raises:
         TokenworksError: kind or Docker is missing, or refused.
     """
-    found = exists(name)
-    if found:
-        _kind("delete", "cluster", "--name", name)
-    shutil.rmtree(_folder(name), ignore_errors=True)
+    lock = _lock(name)
+    with locked(lock):
+        found = exists(name)
+        if found:
+            _kind("delete", "cluster", "--name", name)
+        shutil.rmtree(_folder(name), ignore_errors=True)
+        lock.unlink()
+    with contextlib.suppress(OSError):  # others keep state here
+        state_root().rmdir()
     progress(f"cluster {name} is removed" if found else f"cluster {name} is not there")
     return found
