@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import struct
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -92,7 +93,7 @@ class Forwarder:
         try:
             there = await self._connect(row)
         except OSError:
-            writer.transport.abort()  # refused there, refused here
+            _reset(writer)  # refused there, refused here
             return
         await asyncio.gather(_pump(reader, there[1]), _pump(there[0], writer))
         for end in (there[1], writer):
@@ -118,4 +119,12 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             await writer.drain()
         writer.write_eof()
     except OSError:
-        writer.transport.abort()
+        _reset(writer)
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """Break a connection, so that the other end does not take it for a proper end."""
+    with contextlib.suppress(OSError):
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    writer.transport.abort()

@@ -119,7 +119,7 @@ class Supervisor:
 
     def __init__(self, paths: Paths, plan: dict[str, Any]) -> None:
         self._paths = paths
-        self._children = {
+        self.children = {
             c["name"]: Child(c["name"], c["argv"], c["after"], c["ready"], c["trust"])
             for c in plan["components"]
         }
@@ -140,7 +140,7 @@ class Supervisor:
         threading.Thread(target=self._probe, daemon=True).start()
         threading.Thread(target=self._keep_resources, daemon=True).start()
         while not self._stopping:
-            for child in self._children.values():
+            for child in self.children.values():
                 self._tend(child)
             self._bound_logs()
             # Until a signal, a child's death or an order comes, or to look again.
@@ -167,12 +167,16 @@ class Supervisor:
             child.not_before = now + child.pause
             child.pause = min(child.pause * 2, _PAUSES[1])
             child.become("restarting")
-        if now >= child.not_before and all(self._there(name) for name in child.after):
+        if now >= child.not_before and self.startable(child.name):
             self._start(child, now)
+
+    def startable(self, name: str) -> bool:
+        """Whether all that a component waits for is there."""
+        return all(self._there(other) for other in self.children[name].after)
 
     def _there(self, name: str) -> bool:
         """Whether what a component waits for is there: another component, or its rights."""
-        return self._paths.rights.exists() if name == RIGHTS else self._children[name].ready
+        return self._paths.rights.exists() if name == RIGHTS else self.children[name].ready
 
     def _start(self, child: Child, now: float) -> None:
         environment = {"PATH": processes.search_path(), "HOME": str(self._paths.root)}
@@ -192,10 +196,10 @@ class Supervisor:
 
     def _probe(self) -> None:
         """Ask components how they are: often until they are ready, rarely afterwards."""
-        contexts = {c.trust: _trust(self._paths, c.trust) for c in self._children.values()}
+        contexts = {c.trust: _trust(self._paths, c.trust) for c in self.children.values()}
         asked: dict[str, float] = {}
         while True:
-            for child in self._children.values():
+            for child in self.children.values():
                 process, now = child.process, time.monotonic()
                 pause = 3.0 if child.ready and not child.failures else 0.2
                 if process is None or now - asked.get(child.name, 0) < pause:
@@ -203,10 +207,11 @@ class Supervisor:
                 asked[child.name] = now
                 well = answers(child.ready_url, contexts[child.trust])
                 if child.process is process:
-                    self._judge(child, well)
+                    self.judge(child, well)
             time.sleep(0.1)
 
-    def _judge(self, child: Child, well: bool) -> None:
+    def judge(self, child: Child, well: bool) -> None:
+        """Let a component's answer count; one that was ready is forgiven a few failures."""
         if well:
             child.ready, child.failures = True, 0
             child.become("ready")
@@ -231,7 +236,7 @@ class Supervisor:
         for log in self._paths.logs.glob("*.log"):
             if log.stat().st_size > _LOG_LIMIT:
                 with contextlib.suppress(OSError):
-                    _keep_a_copy(log)
+                    keep_a_copy(log)
 
     def _serve(self) -> None:
         """Forward ports and answer questions, in a thread with a loop of its own."""
@@ -247,33 +252,34 @@ class Supervisor:
         try:
             await forwarder.resume()
 
-            async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 with contextlib.suppress(OSError):
-                    reply = await self._answer(await reader.readline(), forwarder)
-                    writer.write(json.dumps(reply).encode() + b"\n")
+                    said = await self.answer(await reader.readline(), forwarder)
+                    writer.write(json.dumps(said).encode() + b"\n")
                     await writer.drain()
                 writer.close()
 
             self._paths.control.unlink(missing_ok=True)
-            server = await asyncio.start_unix_server(answer, self._paths.control)
+            server = await asyncio.start_unix_server(reply, self._paths.control)
         finally:
             started()
         await server.serve_forever()
 
-    async def _answer(self, line: bytes, forwarder: Forwarder) -> dict[str, Any]:
+    async def answer(self, line: bytes, forwarder: Forwarder) -> dict[str, Any]:
+        """Do what a line asks for; what it cannot do it says under `error`."""
         try:
             request: dict[str, Any] = json.loads(line)
             match request.pop("do", None):
                 case "status":
-                    return {"components": [c.describe() for c in self._children.values()]}
+                    return {"components": [c.describe() for c in self.children.values()]}
                 case "forward":
                     return {"port": await forwarder.open(**request)}
                 case "restart":
-                    self._restart(self._children[request["component"]])
+                    self._restart(self.children[request["component"]])
                     return {}
                 case other:
                     return {"error": f"does not know {other!r}"}
-        except (ValueError, TypeError, KeyError, OSError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
             return {"error": f"{type(error).__name__}: {error}"}
 
     def _restart(self, child: Child) -> None:
@@ -283,7 +289,7 @@ class Supervisor:
 
     def _end(self) -> None:
         # Reverse order: the kubelet must not see the API server or containerd go first.
-        for child in reversed(self._children.values()):
+        for child in reversed(self.children.values()):
             if child.process is not None:
                 child.process.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -292,7 +298,8 @@ class Supervisor:
                 child.process.wait()
 
 
-def _keep_a_copy(log: Path) -> None:
+def keep_a_copy(log: Path) -> None:
+    """Move what a log holds to its copy; a writer that appends goes on at its new end."""
     temporary = log.with_suffix(".log.new")
     temporary.write_bytes(log.read_bytes())
     temporary.replace(log.with_suffix(".log.1"))
