@@ -30,7 +30,7 @@ def test_up_ends_with_a_streamed_completion_that_names_its_pod(platform: Platfor
 
 def test_a_second_up_changes_nothing(platform: Platform) -> None:
     again = platform.run("up", "local").stdout
-    assert "running, nothing to change" in again
+    assert "nothing to change" in again
     assert unchanged(again)
 
 
