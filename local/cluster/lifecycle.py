@@ -197,11 +197,15 @@ def _prepare(work: _Work, spec: ClusterSpec, programs: Programs) -> None:
     resources = {name: str(count) for name, count in spec.real.resources.items()}
     write(where.node, json.dumps({"name": config.node_name(spec), "resources": resources}))
     parts = [asdict(c) for c in config.components(where, spec, programs)]
-    inputs = _digest([t for _, t in sorted(written.items())] + [p.read_text() for p in _sources()])
+    read = [*sorted(where.pki.iterdir()), *_sources()]
+    inputs = _digest([t for _, t in sorted(written.items())] + [p.read_text() for p in read])
     plan = json.dumps({"components": parts, "inputs": inputs}, indent=1)
-    if write(where.plan, plan) and (pid := supervisor_pid(where)):
+    before = where.plan.read_text() if where.plan.exists() else ""
+    if plan != before and (pid := supervisor_pid(where)):
         work.changed("configuration changed; components restart, pods go on running")
         processes.stop(pid, patience=60)
+    # Last: a run that is interrupted before this leaves the next one a reason to go on.
+    write(where.plan, plan)
 
 
 def _forget_before_restart(where: Paths) -> None:

@@ -14,6 +14,7 @@ import contextlib
 import http.client
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -40,6 +41,7 @@ _PAUSES = (0.2, 15.0)
 _STEADY_SECONDS = 30.0
 _PROBE_SECONDS = 2.0
 _FAILURES = 3
+_FILES = 65_536
 # Authority that vouches for a component's certificate -> whose certificate to show it.
 _CLIENTS = {"ca": "supervisor", "etcd-ca": "etcd-client"}
 
@@ -67,6 +69,13 @@ class Child:
         """Enter a state, remembering since when."""
         if state != self.state or not self.since:
             self.state, self.since = state, time.time()
+
+    def pause_from(self, now: float) -> None:
+        """It does not run, and is to be started again after a pause, longer each time."""
+        self.process, self.ready = None, False
+        self.not_before = now + self.pause
+        self.pause = min(self.pause * 2, _PAUSES[1])
+        self.become("restarting")
 
     def describe(self) -> dict[str, Any]:
         """For `local status`."""
@@ -140,9 +149,7 @@ class Supervisor:
         threading.Thread(target=self._probe, daemon=True).start()
         threading.Thread(target=self._keep_resources, daemon=True).start()
         while not self._stopping:
-            for child in self.children.values():
-                self._tend(child)
-            self._bound_logs()
+            self.turn()
             # Until a signal, a child's death or an order comes, or to look again.
             select.select([self._wake[0]], [], [], 0.2)
             with contextlib.suppress(BlockingIOError):
@@ -155,20 +162,33 @@ class Supervisor:
     def _stop(self, *_: object) -> None:
         self._stopping = True
 
-    def _tend(self, child: Child) -> None:
-        now = time.monotonic()
+    def turn(self) -> None:
+        """Look after everything once.
+
+        What the system refuses (the disk is full, too many files are open) ends nothing
+        that runs: it is said, and tried again later.
+        """
+        for child in self.children.values():
+            self._tend(child, time.monotonic())
+        try:
+            self._bound_logs()
+        except OSError as error:
+            _say(f"logs cannot be cut: {error}")
+
+    def _tend(self, child: Child, now: float) -> None:
         if child.process is not None and child.process.poll() is None:
             if now - child.started > _STEADY_SECONDS:
                 child.pause = _PAUSES[0]
             return
         if child.process is not None:
-            print(f"{child.name} ended ({child.process.returncode})", flush=True)
-            child.process, child.ready = None, False
-            child.not_before = now + child.pause
-            child.pause = min(child.pause * 2, _PAUSES[1])
-            child.become("restarting")
+            _say(f"{child.name} ended ({child.process.returncode})")
+            child.pause_from(now)
         if now >= child.not_before and self.startable(child.name):
-            self._start(child, now)
+            try:
+                self._start(child, now)
+            except OSError as error:
+                _say(f"{child.name} cannot be started: {error}")
+                child.pause_from(now)
 
     def startable(self, name: str) -> bool:
         """Whether all that a component waits for is there."""
@@ -298,6 +318,20 @@ class Supervisor:
                 child.process.wait()
 
 
+def _say(line: str) -> None:
+    """A line for the supervisor's own log, as long as the disk takes it."""
+    with contextlib.suppress(OSError):
+        print(line, flush=True)
+
+
+def allow_many_files() -> None:
+    """Each forwarded connection takes two; a login's limit is often 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def keep_a_copy(log: Path) -> None:
     """Move what a log holds to its copy; a writer that appends goes on at its new end."""
     temporary = log.with_suffix(".log.new")
@@ -319,6 +353,7 @@ def main() -> None:
     paths = Paths(arguments.name, arguments.root)
     paths.pid_file.write_text(processes.identity(os.getpid()))
     os.close(arguments.lock)
+    allow_many_files()
     Supervisor(paths, json.loads(paths.plan.read_text())).run()
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import closing
@@ -225,3 +228,51 @@ def test_an_api_that_is_not_there_is_an_error_with_a_reason(
     with pytest.raises(ApiError, match=r"does not answer \(refused\)") as error:
         Api(tmp_path, "admin").get("/x")
     assert error.value.status == 0
+
+
+def test_what_cannot_be_started_now_is_tried_again(
+    where: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    supervisor = Supervisor(where, PLAN)
+    first = supervisor.children["first"]
+    where.logs.rmdir()  # as good a refusal as a full disk
+    supervisor.turn()
+    assert (first.process, first.state) == (None, "restarting")
+    assert "first cannot be started: " in capsys.readouterr().out
+    where.logs.mkdir()
+    supervisor.turn()
+    assert first.process is None  # not at once
+    first.not_before = 0
+    supervisor.turn()
+    assert first.process is not None
+    assert first.process.wait() == 0
+    assert (first.state, first.starts) == ("starting", 1)
+
+
+def test_logs_that_cannot_be_cut_end_nothing(
+    where: Paths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    supervisor = Supervisor(where, {"components": []})
+
+    def refuse(_path: Path, _pattern: str) -> list[Path]:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(Path, "glob", refuse)
+    supervisor.turn()
+    assert "logs cannot be cut: [Errno 24] Too many open files" in capsys.readouterr().out
+
+
+def test_many_connections_are_allowed_whatever_a_login_allows() -> None:
+    code = (
+        "import resource as r\n"
+        "from local.cluster.supervisor import allow_many_files\n"
+        "hard = r.getrlimit(r.RLIMIT_NOFILE)[1]\n"
+        "r.setrlimit(r.RLIMIT_NOFILE, (256, hard))\n"
+        "allow_many_files()\n"
+        "print(r.getrlimit(r.RLIMIT_NOFILE)[0] == min(65536, hard) > 256)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert result.stdout.strip() == "True"
