@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from tokenworks.cli.context import root, say
+from tokenworks.cli.killed import TEMPORARY, end_session, free_lock, pending, salt
 from tokenworks.errors import TokenworksError
 from tokenworks.spec.stack import Stack
 
@@ -152,6 +152,8 @@ def engine_of(stack: Stack, unresolved: str = "warning") -> Engine:
         variables["PULUMI_BACKEND_URL"] = ours
         variables["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(_passphrase(state / "passphrase"))
         variables["PULUMI_OPTION_CONFIG_FILE"] = str(engine.project / f"Pulumi.{stack.name}.yaml")
+        # The state is read here too, as it is.
+        variables["PULUMI_DIY_BACKEND_GZIP"] = variables["PULUMI_DIY_BACKEND_ZSTD"] = "false"
         # Each run would add two copies of the state to the history.
         variables["PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS"] = "true"
         # The file backend writes the whole state before and after every object, which takes
@@ -175,17 +177,22 @@ def run(engine: Engine, arguments: Iterable[str], quiet: bool = False) -> int:
     if marked:
         engine.interrupted.touch()
     output = subprocess.PIPE if quiet else None
-    with subprocess.Popen(
-        command, cwd=root(), env=_environment(engine), stdin=subprocess.DEVNULL,
-        stdout=output, stderr=subprocess.STDOUT if quiet else None, start_new_session=True,
-        text=True,
-    ) as process:  # fmt: skip
+    with (
+        # The provider leaves a copy of the kubeconfig where temporary files go.
+        tempfile.TemporaryDirectory(dir=engine.folder, prefix=TEMPORARY) as temporary,
+        subprocess.Popen(
+            command, cwd=root(), env={**_environment(engine), "TMPDIR": temporary},
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT if quiet else None,
+            start_new_session=True, text=True,
+        ) as process,
+    ):  # fmt: skip
         try:
             said = _await(process)
         finally:
             # Pulumi notes its state before it ends; only when it was killed nothing is known.
             if marked and (process.poll() or 0) >= 0:
                 engine.interrupted.unlink(missing_ok=True)
+            end_session(process.pid)
     if quiet and process.returncode:
         raise TokenworksError(f"pulumi {' '.join(command[1:])} failed:\n{said.strip()}")
     return process.returncode
@@ -209,17 +216,29 @@ def _await(process: subprocess.Popen[str]) -> str:
 
 
 def select(engine: Engine) -> None:
-    """Make the stack where it is not there yet, and settle what killed runs left."""
+    """Make the stack where it is not there yet, and settle what killed runs left.
+
+    Raises:
+        TokenworksError: another run works on the stack, or Pulumi refuses.
+    """
     if not engine.own_backend:
         _call(engine, "stack", "select", engine.stack, "--create")
         return
-    _free_lock(engine)
+    free_lock(engine.folder, engine.stack)
     config = Path(engine.variables["PULUMI_OPTION_CONFIG_FILE"])
-    if not (engine.checkpoint.exists() and config.exists()):
+    if not engine.checkpoint.exists():
         _private(engine.project)
         (engine.project / "Pulumi.yaml").write_text(f"name: {PROJECT}\nruntime: python\n")
         _call(engine, "stack", "init", engine.stack, "--cwd", str(engine.project))
-    _settle_pending(engine)
+        return
+    if not config.exists():
+        _private(engine.project)
+        config.write_text(f"encryptionsalt: {salt(engine.checkpoint)}\n")
+    if count := pending(engine.checkpoint):
+        # Creation is server-side apply, which adopts what is there: an unknown creation is
+        # forgotten and made again.
+        say(f"{count} operation(s) of an interrupted run are settled first")
+        run(engine, ("refresh", "--yes", "--skip-preview", "--clear-pending-creates"), quiet=True)
 
 
 def _call(engine: Engine, *arguments: str) -> None:
@@ -236,51 +255,3 @@ def _call(engine: Engine, *arguments: str) -> None:
 def exists(engine: Engine) -> bool:
     """Whether anything was ever deployed by this backend."""
     return not engine.own_backend or engine.checkpoint.exists()
-
-
-def _running_pulumi(pid: int) -> bool:
-    try:
-        return b"pulumi" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-
-
-def _free_lock(engine: Engine) -> None:
-    """Remove locks of runs that were killed; refuse while another run works.
-
-    Raises:
-        TokenworksError: another run holds the stack.
-    """
-    for lock in (engine.folder / ".pulumi" / "locks").rglob("*.json"):
-        try:
-            owner: dict[str, Any] = json.loads(lock.read_text())
-        except (OSError, ValueError):
-            owner = {}
-        pid = int(owner.get("pid") or 0)
-        if pid and _running_pulumi(pid):
-            raise TokenworksError(
-                f"another run (pid {pid}) is working on {engine.stack}; wait for it, then try again"
-            )
-        say(f"removing the lock of a run that was killed (pid {pid or 'unknown'})")
-        lock.unlink(missing_ok=True)
-
-
-def _pending(engine: Engine) -> int:
-    try:
-        data = json.loads(engine.checkpoint.read_text())
-        return len(data["checkpoint"]["latest"].get("pending_operations") or [])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return 0
-
-
-def _settle_pending(engine: Engine) -> None:
-    """Ask the cluster what became of operations that a killed run left open.
-
-    Creation is server-side apply, which adopts what is there, so an unknown creation is
-    forgotten and made again.
-    """
-    count = _pending(engine)
-    if count:
-        say(f"{count} operation(s) of an interrupted run are settled first")
-        arguments = ("refresh", "--yes", "--skip-preview", "--clear-pending-creates")
-        run(engine, arguments, quiet=True)

@@ -1,0 +1,264 @@
+"""Runs of Pulumi: what is set, how an interruption is passed on, what a killed run leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tokenworks.cli import engine, killed, leftovers
+from tokenworks.cli.engine import Engine
+from tokenworks.errors import TokenworksError
+from tokenworks.render.release import Release
+
+SALT = "v1:c2FsdA=="
+
+
+def program(path: Path, body: str) -> Path:
+    """A stand-in for `pulumi`: Python with the arguments in `args`."""
+    path.write_text(f"#!{sys.executable} -I\nimport os, signal, sys\nargs = sys.argv[1:]\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def run_of(tmp_path: Path) -> Engine:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    config = folder / "project" / "Pulumi.test.yaml"
+    variables = {
+        "PULUMI_BACKEND_URL": f"file://{folder}", "PULUMI_OPTION_CONFIG_FILE": str(config),
+        "LOG": str(tmp_path / "log"), "PULUMI_OPTION_POLICY_PACK": "/policies",
+    }  # fmt: skip
+    log = "open(os.environ['LOG'], 'a').write(' '.join(args) + '\\n')"
+    return Engine(program(tmp_path / "pulumi", log), "test", folder, variables, {"GOGC": "off"})
+
+
+def replaced(run: Engine, body: str) -> Engine:
+    program(run.pulumi, body)
+    return run
+
+
+def calls(run: Engine) -> list[str]:
+    log = Path(run.variables["LOG"])
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def checkpoint(run: Engine, **latest: Any) -> None:
+    run.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    state = {"secrets_providers": {"state": {"salt": SALT}}, **latest}
+    run.checkpoint.write_text(json.dumps({"checkpoint": {"latest": state}}))
+
+
+def lock(run: Engine, text: str) -> Path:
+    path = run.folder / ".pulumi" / "locks" / "organization" / "tokenworks" / "test" / "x.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return path
+
+
+class TestRun:
+    """One call of the CLI."""
+
+    def test_the_exit_code_is_pulumis(self, run_of: Engine) -> None:
+        assert engine.run(replaced(run_of, "sys.exit(5)"), ["preview"]) == 5
+
+    def test_the_stack_is_named_and_nobody_is_asked(self, run_of: Engine) -> None:
+        assert engine.run(run_of, ["preview", "--diff"]) == 0
+        assert calls(run_of) == ["preview --diff --stack test --non-interactive"]
+
+    def test_the_users_own_setting_of_the_collector_wins(
+        self, run_of: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        body = "sys.exit(0 if os.environ['GOGC'] == os.environ['WANTED'] else 1)"
+        monkeypatch.setenv("WANTED", "off")
+        monkeypatch.delenv("GOGC", raising=False)
+        assert engine.run(replaced(run_of, body), ["preview"]) == 0
+        monkeypatch.setenv("WANTED", "50")
+        monkeypatch.setenv("GOGC", "50")
+        assert engine.run(run_of, ["preview"]) == 0
+
+    def test_what_was_checked_is_not_checked_again(self, run_of: Engine) -> None:
+        body = "sys.exit('PULUMI_OPTION_POLICY_PACK' in os.environ)"
+        assert engine.run(replaced(run_of, body), ["up"]) == 1
+        assert engine.run(run_of.without_policies(), ["up"]) == 0
+
+    def test_temporary_files_are_in_a_private_folder_and_go_with_the_run(
+        self, run_of: Engine
+    ) -> None:
+        body = (
+            "folder = os.environ['TMPDIR']\n"
+            "open(folder + '/kubeconfig', 'w').write('secret')\n"
+            "sys.exit(os.stat(folder).st_mode & 0o077)"
+        )
+        assert engine.run(replaced(run_of, body), ["preview"]) == 0
+        assert list(run_of.folder.iterdir()) == []
+
+    def test_a_quiet_run_that_fails_says_what_pulumi_said(self, run_of: Engine) -> None:
+        run = replaced(run_of, "print('no such stack'); sys.exit(1)")
+        with pytest.raises(TokenworksError, match="no such stack"):
+            engine.run(run, ["refresh"], quiet=True)
+
+    @pytest.mark.parametrize(
+        ("ending", "left"), [("sys.exit(1)", False), ("os.kill(os.getpid(), 9)", True)]
+    )
+    def test_only_a_run_that_was_killed_leaves_its_mark(
+        self, run_of: Engine, ending: str, left: bool
+    ) -> None:
+        engine.run(replaced(run_of, ending), ["up"])
+        assert run_of.interrupted.exists() is left
+        # A later run that ends well does not know what the killed one applied.
+        engine.run(replaced(run_of, "sys.exit(0)"), ["destroy"])
+        assert run_of.interrupted.exists() is left
+
+    def test_a_preview_leaves_no_mark(self, run_of: Engine) -> None:
+        engine.run(replaced(run_of, "os.kill(os.getpid(), 9)"), ["preview"])
+        assert not run_of.interrupted.exists()
+
+    def test_what_a_killed_engine_leaves_running_is_ended(
+        self, run_of: Engine, tmp_path: Path
+    ) -> None:
+        # Plugins get process groups of their own, as Pulumi gives them.
+        pid = tmp_path / "pid"
+        body = (
+            "import subprocess\n"
+            "code = 'import signal; signal.pause()'\n"
+            "child = subprocess.Popen([sys.executable, '-c', code], process_group=0)\n"
+            f"open({str(pid)!r}, 'w').write(str(child.pid))\n"
+            "os.kill(os.getpid(), 9)"
+        )
+        engine.run(replaced(run_of, body), ["up"])
+        assert _gone(int(pid.read_text()))
+
+    def test_ctrl_c_reaches_pulumi_once_and_its_end_is_awaited(
+        self, run_of: Engine, tmp_path: Path
+    ) -> None:
+        ready, noted = tmp_path / "ready", tmp_path / "noted"
+        os.mkfifo(ready)
+        body = (
+            "def on(*_):\n"
+            f"    open({str(noted)!r}, 'a').write('x')\n"
+            "    sys.exit(1)\n"
+            "signal.signal(signal.SIGINT, on)\n"
+            f"open({str(ready)!r}, 'w').close()\n"
+            "signal.pause()"
+        )
+
+        def press() -> None:
+            ready.open().close()  # returns when the program has opened it, so listens
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Thread(target=press).start()
+        with pytest.raises(KeyboardInterrupt):
+            engine.run(replaced(run_of, body), ["up"])
+        assert noted.read_text() == "x"
+        assert not run_of.interrupted.exists()
+
+
+def _gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except FileNotFoundError:
+        return True
+
+
+class TestSelect:
+    """The stack is there, and free."""
+
+    def test_a_new_stack_is_made_outside_the_checkout(self, run_of: Engine) -> None:
+        engine.select(run_of)
+        assert calls(run_of) == [
+            f"stack init test --cwd {run_of.folder / 'project'} --non-interactive"
+        ]
+        assert (
+            (run_of.folder / "project" / "Pulumi.yaml").read_text().startswith("name: tokenworks")
+        )
+
+    def test_one_that_is_there_costs_no_call(self, run_of: Engine) -> None:
+        checkpoint(run_of)
+        engine.select(run_of)
+        assert calls(run_of) == []
+
+    def test_lost_settings_are_written_from_the_state(self, run_of: Engine) -> None:
+        checkpoint(run_of)
+        engine.select(run_of)
+        config = Path(run_of.variables["PULUMI_OPTION_CONFIG_FILE"])
+        assert config.read_text() == f"encryptionsalt: {SALT}\n"
+
+    def test_open_operations_are_settled_with_the_cluster(self, run_of: Engine) -> None:
+        checkpoint(run_of, pending_operations=[{"type": "creating"}])
+        engine.select(run_of)
+        assert [call.split()[0] for call in calls(run_of)] == ["refresh"]
+        assert "--clear-pending-creates" in calls(run_of)[0]
+
+    def test_a_damaged_state_is_named_with_its_copy(self, run_of: Engine) -> None:
+        checkpoint(run_of)
+        run_of.checkpoint.write_text('{"checkpoint": {')
+        with pytest.raises(TokenworksError, match=r"test\.json is no state.*test\.json\.bak"):
+            engine.select(run_of)
+
+    def test_a_backend_of_the_users_own_is_left_to_pulumi(self, run_of: Engine) -> None:
+        run_of.variables["PULUMI_BACKEND_URL"] = "s3://team"
+        lock(run_of, json.dumps({"pid": 1}))
+        engine.select(run_of)
+        assert calls(run_of) == ["stack select test --create --non-interactive"]
+
+    def test_a_refusal_is_passed_on(self, run_of: Engine) -> None:
+        run = replaced(run_of, "print('error: passphrase', file=sys.stderr); sys.exit(255)")
+        with pytest.raises(TokenworksError, match=r"stack init test .*: error: passphrase"):
+            engine.select(run)
+
+
+class TestLock:
+    """A stack that another run holds, or held."""
+
+    def test_a_run_that_works_is_not_disturbed(self, run_of: Engine, tmp_path: Path) -> None:
+        other = program(tmp_path / "pulumi-other", "print('up', flush=True); signal.pause()")
+        with subprocess.Popen([str(other)], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            held = lock(run_of, json.dumps({"pid": process.pid}))
+            with pytest.raises(TokenworksError, match=rf"pid {process.pid}\) is working on test"):
+                killed.free_lock(run_of.folder, "test")
+            assert process.poll() is None
+            process.kill()
+        assert held.exists()
+
+    @pytest.mark.parametrize("text", ['{"pid": 999999999}', "", "{", "[]", '{"pid": null}'])
+    def test_a_lock_of_nobody_is_removed(self, run_of: Engine, text: str) -> None:
+        held = lock(run_of, text)
+        (run_of.folder / "tmp-old").mkdir()
+        killed.free_lock(run_of.folder, "test")
+        assert not held.exists()
+        assert not (run_of.folder / "tmp-old").exists()
+
+    def test_a_process_that_got_the_number_is_not_taken_for_the_run(self, run_of: Engine) -> None:
+        with subprocess.Popen(["sleep", "60"]) as process:
+            held = lock(run_of, json.dumps({"pid": process.pid}))
+            killed.free_lock(run_of.folder, "test")
+            assert process.poll() is None
+            process.kill()
+        assert not held.exists()
+
+
+class TestLeftovers:
+    """What `down` removes by name."""
+
+    def test_the_last_applied_goes_first_and_definitions_stay(self) -> None:
+        def named(kind: str) -> dict[str, Any]:
+            return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}}
+
+        releases = [
+            Release("a", "crds", "", (named("CustomResourceDefinition"),)),
+            Release("b", "platform", "", (named("Namespace"), named("ConfigMap"))),
+            Release("c", "models", "", (named("Deployment"),)),
+        ]
+        kinds = [o["kind"] for o in leftovers.removable(releases)]
+        assert kinds == ["Deployment", "ConfigMap", "Namespace"]
