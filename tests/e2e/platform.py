@@ -7,13 +7,14 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 
+from local.cluster.spec import paths
 from tests.docs.guide import copy_tree
 
 # One a run: two test runs at once must not take each other's cluster down.
@@ -124,6 +125,20 @@ def bring_up(folder: Path) -> Platform:
     return Platform(tree, first.stdout)
 
 
+def _ours() -> Iterator[str]:
+    """Processes of this run's clusters and pods: told by state folder or cgroup, so that a
+    cluster that somebody else starts meanwhile is not taken for a leftover."""
+    tag = paths("local").tag
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+            group = (folder / "cgroup").read_text()
+        except OSError:
+            continue
+        if f"{STATE}/" in words or f"/{tag}" in group:
+            yield words
+
+
 def snapshot() -> dict[str, set[str]]:
     """What a cluster could leave on the machine, outside its own folder."""
 
@@ -138,13 +153,6 @@ def snapshot() -> dict[str, set[str]]:
     )  # fmt: skip
     found = {str(p) for top in watched for p in (Path(top), *Path(top).rglob("*")) if p.exists()}
     groups = {str(p) for p in Path("/sys/fs/cgroup").glob("**/*tokenworks*")}
-    programs = {"etcd", "kube", "kubelet", "containerd", "containerd-shim-runc-v2", "coredns"}
-    programs |= {"kwok", "envoy", "pilot-agent", "local-path-provisioner"}
-    running = {
-        line
-        for line in lines("ps", "-eo", "args")
-        if Path(line.split()[0]).name in programs or "local.cluster.supervisor" in line
-    }
     return {
         "mounts": {m.split()[4] for m in mounts},
         "links": {re.sub(r"^\d+: ", "", x) for x in lines("ip", "-brief", "link")},
@@ -153,5 +161,5 @@ def snapshot() -> dict[str, set[str]]:
         "namespaces": lines("ip", "netns"),
         "files": found,
         "cgroups": groups,
-        "processes": running,
+        "processes": set(_ours()),
     }
