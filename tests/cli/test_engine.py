@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,11 @@ from tokenworks.cli import engine, killed, leftovers
 from tokenworks.cli.engine import Engine
 from tokenworks.errors import TokenworksError
 from tokenworks.render.release import Release
+from tokenworks.spec.common import Metadata
+from tokenworks.spec.environment import Cluster, Environment, EnvironmentSpec, Provider
+from tokenworks.spec.stack import Stack
 
+Settings = Callable[..., Engine]
 SALT = "v1:c2FsdA=="
 
 
@@ -137,9 +143,11 @@ class TestRun:
         engine.run(replaced(run_of, body), ["up"])
         assert _gone(int(pid.read_text()))
 
-    def test_ctrl_c_reaches_pulumi_once_and_its_end_is_awaited(
-        self, run_of: Engine, tmp_path: Path
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+    def test_an_interruption_reaches_pulumi_once_and_its_end_is_awaited(
+        self, run_of: Engine, tmp_path: Path, number: signal.Signals
     ) -> None:
+        before = signal.getsignal(number)
         ready, noted = tmp_path / "ready", tmp_path / "noted"
         os.mkfifo(ready)
         body = (
@@ -153,12 +161,13 @@ class TestRun:
 
         def press() -> None:
             ready.open().close()  # returns when the program has opened it, so listens
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
         threading.Thread(target=press).start()
         with pytest.raises(KeyboardInterrupt):
             engine.run(replaced(run_of, body), ["up"])
         assert noted.read_text() == "x"
+        assert signal.getsignal(number) is before
         assert not run_of.interrupted.exists()
 
 
@@ -167,6 +176,87 @@ def _gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except FileNotFoundError:
         return True
+
+
+class TestSettings:
+    """What an environment's runs are given."""
+
+    @pytest.fixture
+    def settings(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+        """The engine of an environment of a provider, with stand-ins for the programs."""
+        checkout, tools = tmp_path / "checkout", tmp_path / "tools"
+        for folder in (checkout, tools):
+            folder.mkdir()
+        for name in engine.PROGRAMS:
+            program(tools / name, "")
+
+        def ensure(*names: str) -> dict[str, Path]:
+            found = shutil.which("pulumi")
+            return {n: Path(found) if found and n == "pulumi" else tools / n for n in names}
+
+        monkeypatch.setattr("local.toolchain.ensure", ensure)
+        monkeypatch.setattr(engine, "root", lambda: checkout)
+        monkeypatch.setenv("TOKENWORKS_STATE", str(tmp_path / "state"))
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("PATH", "/usr/bin:/bin")
+        for name in ("PULUMI_BACKEND_URL", "PULUMI_ACCESS_TOKEN", "PULUMI_HOME"):
+            monkeypatch.delenv(name, raising=False)
+
+        def of(provider: Provider = "local", **variables: str) -> Engine:
+            for name, value in variables.items():
+                monkeypatch.setenv(name, value)
+            context = "prod" if provider == "existing" else None
+            spec = EnvironmentSpec(cluster=Cluster(provider=provider, context=context))
+            document = Environment(metadata=Metadata(name="test"), spec=spec)
+            return engine.engine_of(Stack(document, (), ()))
+
+        return of
+
+    def test_state_and_passphrase_are_for_the_owner_alone(self, settings: Settings) -> None:
+        run = settings()
+        passphrase = Path(run.variables["PULUMI_CONFIG_PASSPHRASE_FILE"])
+        assert passphrase.stat().st_mode & 0o777 == 0o600
+        assert run.folder.stat().st_mode & 0o777 == 0o700
+        text = passphrase.read_text()
+        assert len(text) > 30
+        settings()
+        assert passphrase.read_text() == text
+
+    def test_settings_in_the_shell_lead_to_the_same_settings(self, settings: Settings) -> None:
+        # The link to pulumi must not become a link to itself.
+        first = settings()
+        again = settings(**{k: v for k, v in first.variables.items() if k != "PATH"})
+        assert again.variables == first.variables
+        inside = settings(PATH=first.variables["PATH"])
+        assert inside.pulumi == first.pulumi
+        assert shutil.which("pulumi") == str(engine.root() / ".venv/.tokenworks/bin/pulumi")
+
+    @pytest.mark.parametrize(
+        "theirs", [{"PULUMI_BACKEND_URL": "s3://team"}, {"PULUMI_ACCESS_TOKEN": "x"}]
+    )
+    def test_a_teams_backend_wins_except_for_a_local_cluster(
+        self, settings: Settings, theirs: dict[str, str]
+    ) -> None:
+        assert settings("local", **theirs).own_backend
+        run = settings("existing", **theirs)
+        assert not run.own_backend
+        ours = {"PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE", "PULUMI_OPTION_CONFIG_FILE"}
+        assert ours.isdisjoint(run.variables)
+        # Where the user is logged in, with the plugins added; and every step is noted.
+        assert run.variables["PULUMI_HOME"] == str(Path.home() / ".pulumi")
+        assert "PULUMI_SKIP_CHECKPOINTS" not in run.tuning
+
+    def test_without_a_backend_of_theirs_state_stays_on_this_machine(
+        self, settings: Settings
+    ) -> None:
+        run = settings("existing")
+        assert run.own_backend
+        assert run.variables["PULUMI_HOME"].startswith(str(engine.root()))
+
+    def test_plugins_are_where_the_cli_looks(self, settings: Settings) -> None:
+        plugins = Path(settings().variables["PULUMI_HOME"]) / "plugins"
+        found = sorted(p.name.partition("-v")[0] for p in plugins.iterdir())
+        assert found == ["language-python", "resource-kubernetes"]
 
 
 class TestSelect:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ PROVIDER_VERSION = "4.25.0"
 """The Kubernetes provider that the locked Python SDK asks for (pyproject.toml)."""
 
 
+PROGRAMS = ("pulumi", "pulumi-resource-kubernetes", "pulumi-language-python-exec", "helm")
 _CHANGES = ("up", "destroy", "refresh")
 
 
@@ -128,7 +130,8 @@ def engine_of(stack: Stack, unresolved: str = "warning") -> Engine:
     from local.cluster.spec import state_root  # noqa: PLC0415
     from local.toolchain import ensure  # noqa: PLC0415
 
-    programs = ensure("pulumi", "pulumi-resource-kubernetes", "pulumi-language-python-exec", "helm")
+    # Resolved: with the settings of `env` in the shell, `pulumi` on PATH is our own link.
+    programs = {name: path.resolve() for name, path in ensure(*PROGRAMS).items()}
     state = _private(state_root() / "pulumi")
     folder = _private(state / stack.name)
     # A local cluster's state belongs to this machine; elsewhere the user's own settings win.
@@ -141,6 +144,8 @@ def engine_of(stack: Stack, unresolved: str = "warning") -> Engine:
         "PULUMI_HOME": str(_home(programs, not own)),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_STACK": stack.name,
+        # Most operations wait for pods: a few slow models must not hold up the others.
+        "PULUMI_PARALLEL": "32",
         "PULUMI_OPTION_POLICY_PACK": str(root() / "policies"),
         "TOKENWORKS_POLICY_CONTEXT": policy_context(stack, unresolved),
     }
@@ -187,7 +192,8 @@ def run(engine: Engine, arguments: Iterable[str], quiet: bool = False) -> int:
         ) as process,
     ):  # fmt: skip
         try:
-            said = _await(process)
+            with _ends_as_by_ctrl_c():
+                said = _await(process)
         finally:
             # Pulumi notes its state before it ends; only when it was killed nothing is known.
             if marked and (process.poll() or 0) >= 0:
@@ -196,6 +202,21 @@ def run(engine: Engine, arguments: Iterable[str], quiet: bool = False) -> int:
     if quiet and process.returncode:
         raise TokenworksError(f"pulumi {' '.join(command[1:])} failed:\n{said.strip()}")
     return process.returncode
+
+
+@contextlib.contextmanager
+def _ends_as_by_ctrl_c() -> Generator[None]:
+    """While it lasts, being told to end (by `timeout`, CI or a closed terminal) is a Ctrl-C.
+
+    Otherwise Pulumi, in its own session, would go on alone.
+    """
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _await(process: subprocess.Popen[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import shutil
 import signal
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from tokenworks.errors import TokenworksError
 
 TEMPORARY = "tmp-"
 """What a run's folder for temporary files is called, up to its random part."""
+_DEATH_SECONDS = 10
 _SESSION = 3
 """Field of /proc/PID/stat, counted from the state that follows the program's name."""
 
@@ -35,7 +37,12 @@ def end_session(session: int) -> None:
     """
     for pid in _session_members(session):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            handle = os.pidfd_open(pid)
+            try:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                select.select([handle], [], [], _DEATH_SECONDS)  # readable when it has ended
+            finally:
+                os.close(handle)
 
 
 def _is_pulumi(pid: int) -> bool:
