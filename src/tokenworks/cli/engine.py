@@ -151,7 +151,7 @@ def engine_of(stack: Stack, unresolved: str = "warning") -> Engine:
     }
     places = ("TOKENWORKS_STATE", "TOKENWORKS_CACHE")
     variables |= {name: os.environ[name] for name in places if name in os.environ}
-    tuning = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
+    tuning = {"GOGC": "400", "GOMEMLIMIT": "768MiB"}
     engine = Engine(programs["pulumi"], stack.name, folder, variables, tuning)
     if own:
         variables["PULUMI_BACKEND_URL"] = ours
