@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tokenworks.cli import engine, killed, leftovers
+from tokenworks.cli import engine, leftovers, state
 from tokenworks.cli.engine import Engine
 from tokenworks.errors import TokenworksError
 from tokenworks.render.release import Release
@@ -300,6 +300,18 @@ class TestSelect:
         engine.select(run_of)
         assert calls(run_of) == ["stack select test --create --non-interactive"]
 
+    def test_a_stack_that_was_only_previewed_has_nothing_to_remove(self, run_of: Engine) -> None:
+        assert not engine.exists(run_of)
+        checkpoint(run_of)
+        assert not engine.exists(run_of)
+        checkpoint(run_of, resources=[{"urn": "x"}])
+        assert engine.exists(run_of)
+
+    def test_one_whose_only_run_was_killed_has(self, run_of: Engine) -> None:
+        checkpoint(run_of)
+        run_of.interrupted.touch()
+        assert engine.exists(run_of)
+
     def test_a_refusal_is_passed_on(self, run_of: Engine) -> None:
         run = replaced(run_of, "print('error: passphrase', file=sys.stderr); sys.exit(255)")
         with pytest.raises(TokenworksError, match=r"stack init test .*: error: passphrase"):
@@ -316,7 +328,7 @@ class TestLock:
             process.stdout.readline()
             held = lock(run_of, json.dumps({"pid": process.pid}))
             with pytest.raises(TokenworksError, match=rf"pid {process.pid}\) is working on test"):
-                killed.free_lock(run_of.folder, "test")
+                state.free_lock(run_of.folder, "test")
             assert process.poll() is None
             process.kill()
         assert held.exists()
@@ -325,14 +337,14 @@ class TestLock:
     def test_a_lock_of_nobody_is_removed(self, run_of: Engine, text: str) -> None:
         held = lock(run_of, text)
         (run_of.folder / "tmp-old").mkdir()
-        killed.free_lock(run_of.folder, "test")
+        state.free_lock(run_of.folder, "test")
         assert not held.exists()
         assert not (run_of.folder / "tmp-old").exists()
 
     def test_a_process_that_got_the_number_is_not_taken_for_the_run(self, run_of: Engine) -> None:
         with subprocess.Popen(["sleep", "60"]) as process:
             held = lock(run_of, json.dumps({"pid": process.pid}))
-            killed.free_lock(run_of.folder, "test")
+            state.free_lock(run_of.folder, "test")
             assert process.poll() is None
             process.kill()
         assert not held.exists()

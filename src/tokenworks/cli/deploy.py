@@ -93,6 +93,11 @@ def up(
     # What is applied was checked above, before anything was touched: not twice.
     pulumi = engine.engine_of(stack).without_policies()
     engine.select(pulumi)
+    if pulumi.own_backend and not here:
+        say(
+            f"the state of {environment} is kept on this machine, in {pulumi.folder}; "
+            "set PULUMI_BACKEND_URL to share it"
+        )
     if not (here or yes):
         if engine.run(pulumi, ["preview"]) != 0:
             raise TokenworksError(f"preview of {environment} failed; the reason is above")

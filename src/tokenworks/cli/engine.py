@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tokenworks.cli.context import root, say
-from tokenworks.cli.killed import TEMPORARY, end_session, free_lock, pending, salt
+from tokenworks.cli.state import TEMPORARY, end_session, free_lock, pending, resources, salt
 from tokenworks.errors import TokenworksError
 from tokenworks.spec.stack import Stack
 
@@ -274,5 +274,11 @@ def _call(engine: Engine, *arguments: str) -> None:
 
 
 def exists(engine: Engine) -> bool:
-    """Whether anything was ever deployed by this backend."""
-    return not engine.own_backend or engine.checkpoint.exists()
+    """Whether there may be something to remove; of another's backend only Pulumi knows.
+
+    Raises:
+        TokenworksError: the state is damaged.
+    """
+    if not engine.own_backend or engine.interrupted.exists():
+        return True
+    return engine.checkpoint.exists() and resources(engine.checkpoint) > 0

@@ -1,4 +1,4 @@
-"""What a run of Pulumi that was killed leaves behind: processes, a lock, open operations."""
+"""What a run of Pulumi leaves behind: its state, and after a kill processes and a lock."""
 
 from __future__ import annotations
 
@@ -97,6 +97,15 @@ def pending(checkpoint: Path) -> int:
         TokenworksError: the file is damaged.
     """
     return len(_latest(checkpoint).get("pending_operations") or [])
+
+
+def resources(checkpoint: Path) -> int:
+    """How many resources the state has.
+
+    Raises:
+        TokenworksError: the file is damaged.
+    """
+    return len(_latest(checkpoint).get("resources") or [])
 
 
 def salt(checkpoint: Path) -> str:
