@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 from local.cluster import processes, sandbox
 from local.cluster.api import Api
 from local.cluster.config import RIGHTS
-from local.cluster.forward import Forwarder
+from local.cluster.forwarding import Forwarder
 from local.cluster.nodes import advertise
 from local.cluster.spec import Paths
 from tokenworks.errors import TokenworksError

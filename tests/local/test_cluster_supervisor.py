@@ -21,7 +21,7 @@ import pytest
 from local.cluster import control, lifecycle, processes, sandbox
 from local.cluster.api import Api, ApiError, object_path
 from local.cluster.control import NotRunningError
-from local.cluster.forward import Forwarder
+from local.cluster.forwarding import Forwarder
 from local.cluster.spec import Paths
 from local.cluster.supervisor import Child, Supervisor, answers, keep_a_copy
 from tokenworks.errors import TokenworksError

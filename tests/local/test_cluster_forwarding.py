@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from local.cluster import sandbox
-from local.cluster.forward import Forward, Forwarder, read_table
+from local.cluster.forwarding import Forward, Forwarder, read_table
 
 HOST = "127.0.0.1"
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
