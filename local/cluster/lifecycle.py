@@ -228,7 +228,7 @@ def _clear(work: _Work) -> None:
 
 def _sources() -> list[Path]:
     """Modules that the supervisor has in memory."""
-    names = ("api", "config", "forward", "nodes", "processes", "sandbox", "spec", "supervisor")
+    names = ("api", "config", "forwarding", "nodes", "processes", "sandbox", "spec", "supervisor")
     return [_HERE / f"{name}.py" for name in names]
 
 
