@@ -10,6 +10,7 @@ from tests.docs.guide import ROOT, Step, copy_tree, missing, run, steps
 
 GUIDES = sorted(p.name for p in (ROOT / "docs").glob("*.md"))
 QUICK = [g for g in GUIDES if any(not s.e2e for s in steps((ROOT / "docs" / g).read_text()))]
+SLOW = [g for g in GUIDES if any(s.e2e for s in steps((ROOT / "docs" / g).read_text()))]
 
 
 def follow(guide: str, folder: Path, e2e: bool) -> None:
@@ -27,6 +28,12 @@ def follow(guide: str, folder: Path, e2e: bool) -> None:
 def test_a_guide_holds_without_a_cluster(guide: str, tmp_path: Path, helm: Path) -> None:
     assert helm.exists()
     follow(guide, tmp_path, e2e=False)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("guide", SLOW)
+def test_a_guide_holds_on_the_local_cluster(guide: str, tmp_path: Path) -> None:
+    follow(guide, tmp_path, e2e=True)
 
 
 def test_commands_and_what_they_print_are_told_apart() -> None:
