@@ -1,11 +1,41 @@
 {{/*
-All flags: the given ones, and those that other values fill.
+All flags of a pod: the engine's, the role's, those that other values fill, and what a worker
+of a group adds and leaves out.
 */}}
 {{- define "model.flags" -}}
-{{- $names := .Values.engine.filledFlags -}}
-{{- $filled := dict $names.servedName .Values.route.model $names.port .Values.engine.port -}}
-{{- with $names.drain }}{{ $_ := set $filled . $.Values.timing.drainSeconds }}{{ end -}}
-{{- mergeOverwrite (deepCopy .Values.engine.flags) $filled | toJson -}}
+{{- $names := .root.Values.engine.filledFlags -}}
+{{- $flags := mergeOverwrite (deepCopy .root.Values.engine.flags) (deepCopy .role.flags) -}}
+{{- with $names.servedName }}{{ $_ := set $flags . $.root.Values.route.model }}{{ end -}}
+{{- with $names.port }}{{ $_ := set $flags . (include "model.enginePort" $ | int64) }}{{ end -}}
+{{- with $names.drain }}{{ $_ := set $flags . (int64 $.root.Values.timing.drainSeconds) }}{{ end -}}
+{{- if eq .part "worker" -}}
+{{- $flags = mergeOverwrite $flags (deepCopy .role.group.worker.flags) -}}
+{{- range .role.group.worker.omitted }}{{ $_ := unset $flags . }}{{ end -}}
+{{- end -}}
+{{- $flags | toJson -}}
+{{- end -}}
+
+{{/*
+Where the engine listens: behind a sidecar, on a port of its own.
+*/}}
+{{- define "model.enginePort" -}}
+{{- int64 (.role.enginePort | default .root.Values.engine.port) -}}
+{{- end -}}
+
+{{/*
+Words that start the pod. Something that has to come before the engine gets the engine's
+command as its arguments, and starts it by exec.
+*/}}
+{{- define "model.command" -}}
+{{- $own := ternary .role.group (dict) (eq .part "worker") -}}
+{{- $worker := ($own | default dict).worker | default dict -}}
+{{- if $worker.command -}}
+command: {{ toJson $worker.command }}
+{{- else -}}
+command: {{ toJson (concat .role.launch .root.Values.engine.command) }}
+args:
+  {{- include "model.arguments" . | nindent 2 }}
+{{- end -}}
 {{- end -}}
 
 {{/*
@@ -13,41 +43,89 @@ Arguments after the command, one list item each. JSON is YAML, and keeps integer
 a number printed otherwise becomes 1e+06 when it comes from a values file.
 */}}
 {{- define "model.arguments" -}}
-{{- range .Values.engine.arguments }}
+{{- range .root.Values.engine.arguments }}
 - {{ toJson . }}
 {{- end }}
+{{- $style := .root.Values.engine.style }}
 {{- range $name, $value := include "model.flags" . | fromJson }}
-{{- include "model.flag" (dict "name" $name "value" $value) }}
+{{- include "model.flag" (dict "name" $name "value" $value "style" $style) }}
 {{- end }}
 {{- end -}}
 
 {{/*
-One flag: `--x`, `--no-x`, `--x=text`, `--x` and an argument an item, or `--x=json`.
+One flag, as the engine's style writes it.
 */}}
 {{- define "model.flag" -}}
+{{- $word := printf "--%s" (ternary (replace "-" "_" .name) .name (eq .style.words "underscores")) -}}
 {{- if kindIs "bool" .value }}
-- {{ printf "--%s%s" (ternary "" "no-" .value) .name | toJson }}
-{{- else if kindIs "string" .value }}
-- {{ printf "--%s=%s" .name .value | toJson }}
+{{- include "model.switch" (dict "word" $word "on" .value "style" .style) }}
 {{- else if kindIs "slice" .value }}
-- {{ printf "--%s" .name | toJson }}
-{{- range .value }}
-- {{ toJson . }}
-{{- end }}
+{{- include "model.list" (dict "word" $word "items" .value "style" .style) }}
 {{- else }}
-- {{ printf "--%s=%s" .name (toRawJson .value) | toJson }}
+{{- $text := ternary .value (toRawJson .value) (kindIs "string" .value) }}
+{{- include "model.pair" (dict "word" $word "text" $text "style" .style) }}
 {{- end }}
 {{- end -}}
 
 {{/*
-Environment: literal values, then those from Secrets.
+A flag with a value: one argument or two.
+*/}}
+{{- define "model.pair" -}}
+{{- if eq .style.separator "equals" }}
+- {{ printf "%s=%s" .word .text | toJson }}
+{{- else }}
+- {{ toJson .word }}
+- {{ toJson .text }}
+{{- end }}
+{{- end -}}
+
+{{/*
+A flag that is on or off.
+*/}}
+{{- define "model.switch" -}}
+{{- if .on }}
+- {{ toJson .word }}
+{{- else if eq .style.off "no-prefix" }}
+- {{ printf "--no-%s" (trimPrefix "--" .word) | toJson }}
+{{- else if eq .style.off "value" }}
+{{- include "model.pair" (dict "word" .word "text" "false" "style" .style) }}
+{{- end }}
+{{- end -}}
+
+{{/*
+A flag with several values.
+*/}}
+{{- define "model.list" -}}
+{{- if eq .style.lists "items" }}
+- {{ toJson .word }}
+{{- range .items }}
+- {{ toJson . }}
+{{- end }}
+{{- else if eq .style.lists "repeat" }}
+{{- range .items }}
+{{- include "model.pair" (dict "word" $.word "text" . "style" $.style) }}
+{{- end }}
+{{- else }}
+{{- $text := join (ternary "," " " (eq .style.lists "comma")) .items }}
+{{- include "model.pair" (dict "word" .word "text" $text "style" .style) }}
+{{- end }}
+{{- end -}}
+
+{{/*
+Environment: the pod's address, which values may refer to as $(POD_IP); literal values of
+engine and role; those from Secrets.
 */}}
 {{- define "model.env" -}}
-{{- range $name, $value := .env }}
+- name: POD_IP
+  valueFrom:
+    fieldRef:
+      apiVersion: v1
+      fieldPath: status.podIP
+{{- range $name, $value := mergeOverwrite (deepCopy .root.Values.engine.env) (deepCopy .role.env) }}
 - name: {{ $name }}
   value: {{ toJson $value }}
 {{- end }}
-{{- range $name, $from := .secretEnv }}
+{{- range $name, $from := .root.Values.engine.secretEnv }}
 - name: {{ $name }}
   valueFrom:
     secretKeyRef:
@@ -62,6 +140,7 @@ Resources of the engine: limits equal requests, except CPU, which has no limit.
 {{- define "model.resources" -}}
 {{- $limits := dict "memory" .memory "ephemeral-storage" .ephemeralStorage -}}
 {{- if .gpus }}{{ $_ := set $limits .gpuResource (toString (int64 .gpus)) }}{{ end -}}
+{{- $limits = mergeOverwrite $limits .devices -}}
 requests:
   {{- mergeOverwrite (dict "cpu" .cpu) $limits | toYaml | nindent 2 }}
 limits:

@@ -4,21 +4,21 @@ Volumes of an engine pod. All that it may write to has a limit.
 {{- define "model.volumes" -}}
 - name: tmp
   emptyDir:
-    sizeLimit: {{ .Values.scratch.tmp | quote }}
+    sizeLimit: {{ .root.Values.scratch.tmp | quote }}
 - name: cache
   emptyDir:
-    sizeLimit: {{ .Values.scratch.cache | quote }}
-{{- with .Values.resources.sharedMemory }}
+    sizeLimit: {{ .root.Values.scratch.cache | quote }}
+{{- with .role.resources.sharedMemory }}
 - name: shared-memory
   emptyDir:
     medium: Memory
     sizeLimit: {{ . | quote }}
 {{- end }}
-{{- include "model.weightsVolume" .Values.weights }}
+{{- include "model.weightsVolume" .root.Values.weights }}
 {{- end -}}
 
 {{/*
-The weights: the node's disk, or a claim that is filled already.
+The weights: the node's disk, a claim that is filled already, or an OCI image.
 */}}
 {{- define "model.weightsVolume" -}}
 {{- if eq .kind "ephemeral" }}
@@ -30,6 +30,11 @@ The weights: the node's disk, or a claim that is filled already.
   persistentVolumeClaim:
     claimName: {{ required "weights.claim is missing: kind pvc needs it" .claim }}
     readOnly: true
+{{- else if eq .kind "image" }}
+- name: weights
+  image:
+    reference: {{ include "tokenworks-lib.image" (required "weights.image is missing: kind image needs it" .image) | quote }}
+    pullPolicy: IfNotPresent
 {{- end }}
 {{- end -}}
 
@@ -41,13 +46,13 @@ Where they are mounted.
   mountPath: /tmp
 - name: cache
   mountPath: /cache
-{{- if .Values.resources.sharedMemory }}
+{{- if .role.resources.sharedMemory }}
 - name: shared-memory
   mountPath: /dev/shm
 {{- end }}
-{{- if ne .Values.weights.kind "none" }}
+{{- with .root.Values.weights }}{{ if ne .kind "none" }}
 - name: weights
-  mountPath: {{ .Values.weights.path }}
-  readOnly: {{ eq .Values.weights.kind "pvc" }}
-{{- end }}
+  mountPath: {{ .path }}
+  readOnly: {{ ne .kind "ephemeral" }}
+{{- end }}{{ end }}
 {{- end -}}

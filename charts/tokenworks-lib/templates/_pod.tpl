@@ -33,12 +33,13 @@ capabilities:
 {{- end -}}
 
 {{/*
-An HTTP probe on the port called http. Call with path, periodSeconds, timeoutSeconds, failureThreshold.
+An HTTP probe. Call with path, periodSeconds, timeoutSeconds, failureThreshold; "port" is a
+port's name, http by default.
 */}}
 {{- define "tokenworks-lib.httpProbe" -}}
 httpGet:
   path: {{ .path }}
-  port: http
+  port: {{ .port | default "http" }}
   scheme: HTTP
 periodSeconds: {{ int64 .periodSeconds }}
 timeoutSeconds: {{ int64 .timeoutSeconds }}

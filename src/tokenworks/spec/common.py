@@ -195,6 +195,10 @@ LabelValue = Annotated[
     ),
 ]
 Labels = dict[LabelKey, LabelValue]
+FlagName = Annotated[
+    str, Form(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", "a flag in lower case without leading dashes")
+]
+FlagValue = str | int | float | bool | list[str] | dict[str, object]
 
 
 class Image(Document):

@@ -11,17 +11,21 @@ from tokenworks.spec.common import (
     Bytes,
     Document,
     Duration,
+    FlagName,
+    FlagValue,
     Form,
     Image,
     Metadata,
     Name,
-    Quantity,
     Timeout,
-    quantity_value,
     refused,
 )
+from tokenworks.spec.resources import Resources
+from tokenworks.spec.topology import Topology
 
-FlagValue = str | int | float | bool | list[str] | dict[str, object]
+EngineName = Literal[
+    "vllm", "sglang", "trtllm", "triton", "llamacpp", "ollama", "llmd-sim", "simulator"
+]
 RoutingProfile = Literal["balanced", "latency", "throughput"]
 
 
@@ -34,13 +38,16 @@ class Weights(Document):
             r"hf://[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9_.-]*"
             r"|(s3|gs)://[a-z0-9][a-z0-9._-]*(/[!-~]+)?"
             r"|pvc://[a-z0-9][-a-z0-9.]*(/[!-~]+)?"
+            r"|oci://[a-z0-9][-a-z0-9.]*(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+"
+            r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?"
             r"|dummy://[A-Za-z0-9][A-Za-z0-9._/-]*",
-            "hf://org/name, s3://bucket/prefix, gs://bucket/prefix, pvc://claim/path or dummy://name",
+            "hf://org/name, s3://bucket/prefix, gs://bucket/prefix, pvc://claim/path, "
+            "oci://registry/image:tag@sha256:… or dummy://name",
             max_length=500,
         ),
     ] = Field(
-        description="hf://org/name, s3://bucket/prefix, gs://…, pvc://claim/path; dummy:// for "
-        "simulators."
+        description="hf://org/name, s3://bucket/prefix, gs://…, pvc://claim/path, "
+        "oci://registry/image@sha256:… (an image volume); dummy:// for simulators."
     )
     revision: (
         Annotated[
@@ -72,6 +79,9 @@ class Weights(Document):
     max_context: Annotated[int, Field(ge=16, le=100_000_000)] = Field(
         description="Tokens of prompt and answer."
     )
+    experts: Annotated[int, Field(ge=2, le=4096)] | None = Field(
+        default=None, description="Experts of each layer; required by topology wide-ep."
+    )
     token_secret: Name | None = Field(
         default=None,
         description="Secret in the tenant's namespace with the hub token in key `token`.",
@@ -81,62 +91,34 @@ class Weights(Document):
 class Engine(Document):
     """The server program. Flags are typed; ours are derived and may not be repeated here."""
 
-    name: Literal["vllm", "simulator"] = Field(description="The program.")
-    version: Annotated[
-        str,
-        Form(
-            r"[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}",
-            "three numbers with dots, such as 0.26.0",
-            "write all three numbers, without v",
-        ),
-    ] = Field(description="Release of the program; the catalog lists those we know.")
-    image: Image | None = Field(default=None, description="Default: the catalog's for the version.")
-    flags: dict[
+    name: EngineName = Field(description="The program.")
+    version: (
         Annotated[
             str,
-            Form(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", "a flag in lower case without leading dashes"),
-        ],
-        FlagValue,
-    ] = Field(default_factory=dict[str, FlagValue], description="Flag name without dashes: value.")
+            Form(
+                r"[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}(rc[0-9]{1,3})?",
+                "three numbers with dots, such as 0.26.0",
+                "write all three numbers, without v",
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Release of the program; default: the catalog's. "
+        "`./tokenworks engines` lists those we know.",
+    )
+    image: Image | None = Field(default=None, description="Default: the catalog's for the version.")
+    flags: dict[FlagName, FlagValue] = Field(
+        default_factory=dict[str, FlagValue], description="Flag name without dashes: value."
+    )
     env: dict[
         Annotated[str, Form(r"[A-Z_][A-Z0-9_]*", "upper-case letters, digits and _")], str
     ] = Field(default_factory=dict[str, str], description="Literal values; never secrets.")
-
-
-class Topology(Document):
-    """How one replica is laid out."""
-
-    kind: Literal["single"] = Field(default="single", description="single: one pod a replica.")
-    tensor_parallel: Annotated[int, Field(ge=1, le=16)] = Field(
-        default=1, description="GPUs that share each layer; equals resources.gpus."
+    simulation: dict[FlagName, str | int | float | bool] | None = Field(
+        default=None,
+        description="Our simulator plays the engine, with the engine's own command line: no "
+        "weights, no GPU. Its options, such as decode-tokens-per-second: 50; {} for its defaults.",
     )
-
-
-class Resources(Document):
-    """What one replica asks for; limits equal requests for memory and GPUs."""
-
-    gpus: Annotated[int, Field(ge=0, le=16)] = Field(description="0 only for CPU simulators.")
-    cpu: Quantity = Field(description="CPU cores that are reserved.")
-    memory: Bytes = Field(description="Memory, /dev/shm included.")
-    ephemeral_storage: Bytes = Field(
-        default="10Gi", description="Disk of the node for logs, caches and what is downloaded."
-    )
-    shared_memory: Bytes | None = Field(
-        default=None, description="/dev/shm; default 8Gi when tensorParallel exceeds 1."
-    )
-
-    @model_validator(mode="after")
-    def _shared_memory_fits(self) -> Resources:
-        if self.shared_memory is not None and quantity_value(self.shared_memory) >= quantity_value(
-            self.memory
-        ):
-            raise refused(
-                f"found {self.shared_memory}, but memory is {self.memory} and must hold it",
-                allowed="less than memory",
-                remedy="raise memory or lower sharedMemory",
-                field="sharedMemory",
-            )
-        return self
 
 
 class WeightsCache(Document):
@@ -172,13 +154,28 @@ class WeightsCache(Document):
         return self
 
 
+class KvCache(Document):
+    """How large the engine's KV cache is, and what a block of it is."""
+
+    memory_fraction: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="Part of the GPU's memory that the engine may use."
+    )
+    dtype: Annotated[str, Form(r"[a-z][a-z0-9_]*", "a type such as fp8")] | None = Field(
+        default=None, description="Type of its numbers, such as fp8; default: the model's."
+    )
+    block_size: Annotated[int, Field(ge=1, le=1024)] | None = Field(
+        default=None, description="Tokens of one block."
+    )
+
+
 class Caches(Document):
-    """What is kept: weights on disk, prefixes in GPU memory."""
+    """What is kept: weights on disk, prefixes and KV in GPU memory."""
 
     weights: WeightsCache = Field(
         default=WeightsCache(), description="Where weights live inside the pod."
     )
     prefix: bool = Field(default=True, description="Engine prefix cache, and routing by it.")
+    kv: KvCache = Field(default=KvCache(), description="The engine's KV cache.")
 
 
 class Startup(Document):
@@ -218,28 +215,16 @@ class ModelReleaseSpec(Document):
     route: Route = Field(default=Route(), description="How requests reach the release.")
 
     @model_validator(mode="after")
-    def _gpus_fit(self) -> ModelReleaseSpec:
-        gpus, ranks = self.resources.gpus, self.topology.tensor_parallel
-        if gpus == 0 and self.engine.name != "simulator":
-            raise refused(
-                "found 0, and only engine simulator runs without a GPU",
-                allowed="topology.tensorParallel",
-                remedy=f"write {ranks}",
-                field="resources.gpus",
-            )
-        if gpus > 0 and self.pool is None:
+    def _a_pool_for_gpus(self) -> ModelReleaseSpec:
+        roles = (self.topology.prefill, self.topology.decode)
+        pools = [role.pool for role in roles if role]
+        everywhere = len(pools) == len(roles) and all(pools)
+        if self.resources.gpus > 0 and self.pool is None and not everywhere:
             raise refused(
                 "is missing",
                 allowed="the node pool that has the GPUs",
                 remedy="add it",
                 field="pool",
-            )
-        if gpus not in (0, ranks):
-            raise refused(
-                f"found {gpus}, but topology.tensorParallel is {ranks}",
-                allowed="the same number in both",
-                remedy=f"write {ranks}, or tensorParallel: {gpus}",
-                field="resources.gpus",
             )
         return self
 

@@ -8,9 +8,11 @@ from typing import Final
 
 from tokenworks.spec.common import duration_seconds, quantity_value
 from tokenworks.spec.environment import Environment, NodePool
+from tokenworks.spec.layout import RoleLayout, layout
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.problems import FieldPath, Problem
-from tokenworks.spec.sourced import Documents, EngineCatalog, Sourced, listed
+from tokenworks.spec.sourced import Documents, EngineCatalog, EngineFacts, Sourced, listed
+from tokenworks.spec.topology_rules import check_topology, gpus_path, role_field
 
 _SECRET_NAME: Final = re.compile(r"(^|_)(TOKEN|KEY|CREDENTIALS?)$|PASSWORD|PASSWD|SECRET")
 _NAMES_A_PLACE: Final = re.compile(r"_(FILE|PATH|DIR|NAME)$")
@@ -19,6 +21,7 @@ _KEPT_NOWHERE: Final = {
     "s3": "are streamed to the GPU",
     "gs": "are streamed to the GPU",
     "pvc": "lie in their claim already",
+    "oci": "are mounted from their image",
     "dummy": "are none",
 }
 """Schemes whose weights have no cache, and why."""
@@ -33,6 +36,7 @@ def check_model(
     yield from _flags(model, catalog)
     yield from _secrets(model)
     yield from _weights(model)
+    yield from check_topology(model, documents, catalog)
     if documents.environment is not None:
         yield from _pinned(model, documents.environment.document.spec.cluster.provider)
         yield from _pool_of(model, documents)
@@ -53,30 +57,71 @@ def _tenant_of(model: Sourced[ModelRelease], documents: Documents) -> Iterator[P
 
 
 def _engine(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Problem]:
-    engine, uri = model.document.spec.engine, model.document.spec.model.uri
+    engine = model.document.spec.engine
     known = catalog.versions(engine.name)
-    if engine.version not in known:
+    if engine.version is not None and engine.version not in known:
         yield model.problem(
             ("spec", "engine", "version"),
             f"unknown version {engine.version} of {engine.name}",
             listed(known, "none"),
             "name one of these; newer ones are added to the catalog first",
         )
-    dummy = uri.startswith("dummy://")
-    if dummy and engine.name != "simulator":
+    facts = catalog.engine(engine.name)
+    yield from _weights_of_engine(model, facts)
+    yield from _gpu_or_none(model, facts, catalog)
+
+
+def _weights_of_engine(model: Sourced[ModelRelease], facts: EngineFacts) -> Iterator[Problem]:
+    engine, uri = model.document.spec.engine, model.document.spec.model.uri
+    scheme = uri.partition("://")[0]
+    played = engine.simulation is not None
+    if played and engine.name == "simulator":
         yield model.problem(
-            ("spec", "model", "uri"),
-            f"found {uri}, but engine {engine.name} needs real weights",
-            "hf://, s3://, gs:// or pvc://",
-            "name the weights, or choose engine simulator",
+            ("spec", "engine", "simulation"),
+            "has no meaning with engine simulator, which is one",
+            None,
+            "write its options as engine.flags",
         )
-    if not dummy and engine.name == "simulator":
+    elif engine.name == "simulator" and scheme != "dummy":
         yield model.problem(
             ("spec", "model", "uri"),
             f"found {uri}, but engine simulator loads no weights",
             "dummy://name",
             f"write dummy://{uri.split('://')[1]}",
         )
+    elif scheme == "dummy" and not played and engine.name not in ("simulator", "llmd-sim"):
+        yield model.problem(
+            ("spec", "model", "uri"),
+            f"found {uri}, but engine {engine.name} needs real weights",
+            ", ".join(f"{s}://" for s in facts.weights_from if s != "dummy"),
+            "name the weights, add engine.simulation: {}, or choose engine simulator",
+        )
+    elif scheme != "dummy" and scheme not in facts.weights_from:
+        yield model.problem(
+            ("spec", "model", "uri"),
+            f"found {uri}, which engine {engine.name} cannot read",
+            ", ".join(f"{s}://" for s in facts.weights_from if s != "dummy"),
+            "put the weights where it can, or choose another engine",
+        )
+
+
+def _gpu_or_none(
+    model: Sourced[ModelRelease], facts: EngineFacts, catalog: EngineCatalog
+) -> Iterator[Problem]:
+    engine = model.document.spec.engine
+    version = engine.version or facts.default
+    if engine.simulation is not None or facts.gpu == "optional":
+        return
+    if engine.image is not None or catalog.runs_on_cpu(engine.name, version):
+        return
+    for role in layout(model.document.spec):
+        if role.resources.gpus == 0:
+            yield model.problem(
+                gpus_path(role, model.document),
+                f"found 0, and {engine.name} {version} does not run without a GPU",
+                "topology.tensorParallel",
+                f"write {role.tensor}, or add engine.simulation: {{}}",
+            )
 
 
 def _flags(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Problem]:
@@ -161,37 +206,45 @@ def _pinned(model: Sourced[ModelRelease], provider: str) -> Iterator[Problem]:
 
 
 def _pool_of(model: Sourced[ModelRelease], documents: Documents) -> Iterator[Problem]:
-    spec = model.document.spec
-    if spec.pool is None:
-        return
-    pool = documents.pools.get(spec.pool)
+    for role in layout(model.document.spec):
+        if role.pool is not None:
+            yield from _pool_of_role(model, role, role.pool, documents)
+
+
+def _pool_of_role(
+    model: Sourced[ModelRelease], role: RoleLayout, name: str, documents: Documents
+) -> Iterator[Problem]:
+    path = role_field(role, model.document, "pool", "pool")
+    pool = documents.pools.get(name)
     if pool is None:
         yield model.problem(
-            ("spec", "pool"),
-            f"unknown node pool {spec.pool}",
+            path,
+            f"unknown node pool {name}",
             listed(documents.pools, "none: the environment has no node pools"),
             "name a pool of environment.yaml, or add it there",
         )
         return
-    if pool.simulated and spec.replicas > 0:
+    if pool.simulated and role.replicas > 0:
         real = [name for name, other in documents.pools.items() if not other.simulated]
         yield model.problem(
-            ("spec", "pool"),
-            f"pool {spec.pool} is simulated: its nodes run no container",
+            path,
+            f"pool {name} is simulated: its nodes run no container",
             listed(real, "a pool that is not simulated"),
             "choose a real pool, or replicas: 0",
         )
-    yield from _fits(model, spec.pool, pool)
+    yield from _fits(model, role, name, pool)
 
 
-def _fits(model: Sourced[ModelRelease], name: str, pool: NodePool) -> Iterator[Problem]:
+def _fits(
+    model: Sourced[ModelRelease], role: RoleLayout, name: str, pool: NodePool
+) -> Iterator[Problem]:
     """GPUs of one pod on one node, then pods on the pool: a pod does not span nodes."""
-    spec, node = model.document.spec, pool.gpus_per_node
+    node, gpus = pool.gpus_per_node, role.resources.gpus
     for path, count in (
-        (("spec", "resources", "gpus"), spec.resources.gpus),
-        (("spec", "topology", "tensorParallel"), spec.topology.tensor_parallel),
+        (gpus_path(role, model.document), gpus),
+        (role_field(role, model.document, "tensorParallel", "tensor_parallel"), role.tensor),
     ):
-        if count > node:
+        if count > node and gpus:
             yield model.problem(
                 path,
                 f"found {count}, but nodes of pool {name} have {node} GPUs",
@@ -199,14 +252,15 @@ def _fits(model: Sourced[ModelRelease], name: str, pool: NodePool) -> Iterator[P
                 "lower it, or choose a pool of larger nodes",
             )
             return
-    gpus = spec.resources.gpus
-    if gpus and spec.replicas > pool.nodes * (node // gpus):
-        room = pool.nodes * (node // gpus)
+    room = pool.nodes * (node // gpus) if gpus else role.pods
+    if role.pods > room:
+        group = f" of {role.nodes} pods" if role.grouped else ""
         yield model.problem(
-            ("spec", "replicas"),
-            f"found {spec.replicas}, but pool {name} has room for {room}: {node // gpus} of "
-            f"{gpus} GPUs on each of its nodes ({pool.nodes} × {node} GPUs)",
-            f"at most {room}",
+            role_field(role, model.document, "replicas", "replicas"),
+            f"found {role.replicas}{group}, but pool {name} has room for {room}"
+            f"{' pods' if group else ''}: {node // gpus} of {gpus} GPUs on each of its nodes "
+            f"({pool.nodes} × {node} GPUs)",
+            f"at most {room // role.nodes}",
             "lower it, or add nodes",
         )
 

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from tokenworks.spec.environment import Environment
+from tokenworks.spec.layout import RoleLayout, layout
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.model_rules import check_model
 from tokenworks.spec.problems import FieldPath, Problem
 from tokenworks.spec.sourced import D, Documents, EngineCatalog, Sourced, listed
 from tokenworks.spec.tenant import Tenant
+from tokenworks.spec.topology_rules import role_field
 
 SYSTEM_NAMESPACES: Final = (
     "default",
@@ -233,39 +235,46 @@ def _picker_names(documents: Documents) -> Iterator[Problem]:
 
 def _gpus_of_tenants(documents: Documents) -> Iterator[Problem]:
     """Replicas times GPUs against quota, or against the pool where the tenant may borrow."""
-    used: dict[tuple[str, str], list[Sourced[ModelRelease]]] = defaultdict(list)
+    used: dict[tuple[str, str], list[tuple[Sourced[ModelRelease], RoleLayout]]] = defaultdict(list)
     in_pool: Counter[str] = Counter()
     for model in documents.models:
-        spec = model.document.spec
-        if spec.pool in documents.pools and spec.replicas * spec.resources.gpus > 0:
-            used[spec.tenant, spec.pool].append(model)
-            in_pool[spec.pool] += spec.replicas * spec.resources.gpus
-    for (tenant_name, pool), models in sorted(used.items()):
+        for role in layout(model.document.spec):
+            if role.pool in documents.pools and role.gpus > 0:
+                used[model.document.spec.tenant, role.pool].append((model, role))
+                in_pool[role.pool] += role.gpus
+    for (tenant_name, pool), roles in sorted(used.items(), key=lambda item: item[0]):
         tenant = documents.tenant(tenant_name)
         if tenant is None:
             continue
         quota = tenant.spec.quota.get(pool)
         own = 0 if quota is None else quota.gpus
-        wanted = sum(m.document.spec.replicas * m.document.spec.resources.gpus for m in models)
+        wanted = sum(role.gpus for _, role in roles)
         node_pool = documents.pools[pool]
         there = node_pool.nodes * node_pool.gpus_per_node
         if quota is not None and quota.borrow:
             if in_pool[pool] > there:
                 yield _too_many(
-                    models,
+                    roles,
                     f"pool {pool} has {there}, and models of all tenants want {in_pool[pool]}",
                 )
         elif wanted > own:
-            yield _too_many(models, f"its quota on pool {pool} is {own}")
+            yield _too_many(roles, f"its quota on pool {pool} is {own}")
 
 
-def _too_many(models: list[Sourced[ModelRelease]], limit: str) -> Problem:
-    specs = [(model.document.metadata.name, model.document.spec) for model in models]
-    wanted = sum(spec.replicas * spec.resources.gpus for _, spec in specs)
-    parts = ", ".join(f"{name} {spec.replicas} × {spec.resources.gpus}" for name, spec in specs)
-    return models[-1].problem(
-        ("spec", "replicas"),
-        f"the models of tenant {specs[0][1].tenant} want {wanted} GPUs ({parts}), but {limit}",
+def _too_many(roles: list[tuple[Sourced[ModelRelease], RoleLayout]], limit: str) -> Problem:
+    wanted = sum(role.gpus for _, role in roles)
+    parts = ", ".join(_share(model.document.metadata.name, role) for model, role in roles)
+    last, role = roles[-1]
+    return last.problem(
+        role_field(role, last.document, "replicas", "replicas"),
+        f"the models of tenant {last.document.spec.tenant} want {wanted} GPUs ({parts}), but "
+        f"{limit}",
         None,
         "lower replicas, or raise the quota",
     )
+
+
+def _share(name: str, role: RoleLayout) -> str:
+    part = "" if role.name == "engine" else f" {role.name}"
+    nodes = f" × {role.nodes} pods" if role.grouped else ""
+    return f"{name}{part} {role.replicas}{nodes} × {role.resources.gpus}"

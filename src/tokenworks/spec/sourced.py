@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -29,12 +29,44 @@ class EngineFacts(Protocol):
         """Duration to allow for pulling the image."""
         ...
 
+    @property
+    def topologies(self) -> Sequence[str]:
+        """Kinds of topology it can serve in."""
+        ...
+
+    @property
+    def weights_from(self) -> Sequence[str]:
+        """Schemes of weights it can read."""
+        ...
+
+    @property
+    def gpu(self) -> str:
+        """`required`, or `optional` where it also runs on CPUs."""
+        ...
+
+    @property
+    def default(self) -> str:
+        """Version that is used when a document names none."""
+        ...
+
+    def unknown_flags(self, flags: Iterable[str], version: str) -> Mapping[str, Sequence[str]]:
+        """Flags that the version does not know, each with those it may be meant for."""
+        ...
+
 
 class EngineCatalog(Protocol):
     """What loading asks the catalog of engines."""
 
     def engine(self, name: str) -> EngineFacts:
         """The engine of that name; `UsageError` when there is none."""
+        ...
+
+    def engines_for(self, topology: str) -> Collection[str]:
+        """Engines that can serve in a topology."""
+        ...
+
+    def runs_on_cpu(self, engine: str, version: str) -> bool:
+        """Whether there is a build of that version for CPUs."""
         ...
 
     def versions(self, engine: str) -> Collection[str]:

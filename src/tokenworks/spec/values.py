@@ -14,8 +14,11 @@ from pydantic import Field
 from tokenworks.spec.common import (
     Bytes,
     Document,
+    FlagName,
+    FlagValue,
     Form,
     Image,
+    LabelKey,
     Labels,
     Name,
     Quantity,
@@ -23,10 +26,10 @@ from tokenworks.spec.common import (
     Toleration,
 )
 from tokenworks.spec.environment import Hostname, Taint
-from tokenworks.spec.model import FlagValue
 
 Count = Annotated[int, Field(ge=0, le=1000)]
 Port = Annotated[int, Field(ge=1, le=65535)]
+Annotations = dict[LabelKey, str]
 Seconds = Annotated[int, Field(ge=1, le=604_800)]
 HttpPath = Annotated[str, Form(r"/[!-~]*", "a path that begins with /")]
 Folder = Annotated[str, Form(r"(/[A-Za-z0-9._-]+)+", "an absolute path without blanks")]
@@ -34,9 +37,6 @@ HeaderName = Annotated[str, Form(r"[A-Za-z0-9-]{1,64}", "letters, digits and das
 Cidr = Annotated[str, Form(r"[0-9a-fA-F.:]+/[0-9]{1,3}", "an address range such as 10.0.0.0/8")]
 DnsName = Annotated[
     str, Form(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", "a DNS name")
-]
-FlagName = Annotated[
-    str, Form(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", "a flag in lower case without leading dashes")
 ]
 EnvName = Annotated[str, Form(r"[A-Z_][A-Z0-9_]*", "upper-case letters, digits and _")]
 ServedName = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9._/-]*", "a served name", max_length=63)]
@@ -58,11 +58,15 @@ class Scorers(Document):
 class EngineMetrics(Document):
     """Names of the gauges the endpoint picker scrapes."""
 
-    queued: str = Field(description="Requests that wait.")
-    running: str = Field(description="Requests that run.")
-    kv_usage: str = Field(description="Part of the KV cache in use, 0 to 1.")
+    queued: str = Field(description="Requests that wait; empty: there is none.")
+    running: str = Field(description="Requests that run; empty: there is none.")
+    kv_usage: str = Field(
+        description="Part of the KV cache in use, 0 to 1; empty: there is none."
+    )
     lora: str = Field(description="Adapters that are loaded; empty: there is no such gauge.")
-    cache_info: str = Field(description="Block size and number of KV blocks, as labels.")
+    cache_info: str = Field(
+        description="Block size and number of KV blocks, as labels; empty: there is none."
+    )
 
 
 class SecretKey(Document):
@@ -77,16 +81,31 @@ class SecretKey(Document):
 class FilledFlags(Document):
     """Flags of the engine that the chart fills from other values, so that they agree."""
 
-    served_name: FlagName = Field(description="Gets `route.model`.")
-    port: FlagName = Field(description="Gets `engine.port`.")
+    served_name: FlagName | None = Field(default=None, description="Gets `route.model`.")
+    port: FlagName | None = Field(default=None, description="Gets the port the role listens on.")
     drain: FlagName | None = Field(
         default=None,
         description="Gets `timing.drainSeconds`; null: the engine cannot wait at SIGTERM.",
     )
 
 
+class FlagStyle(Document):
+    """How the engine's flags are written."""
+
+    separator: Literal["equals", "space"] = Field(description="`--flag=value`, or two arguments.")
+    off: Literal["no-prefix", "omit", "value"] = Field(
+        description="A flag that is false: `--no-flag`, left out, or `--flag=false`."
+    )
+    lists: Literal["items", "repeat", "comma", "joined"] = Field(
+        description="Several values: `--f a b`, `--f a --f b`, `--f a,b`, or `--f 'a b'`."
+    )
+    words: Literal["dashes", "underscores"] = Field(
+        description="What stands between the words of a flag."
+    )
+
+
 class EngineValues(Document):
-    """The program in the pod."""
+    """The program in the pod; roles lay their own flags and variables onto it."""
 
     image: Image = Field(description="Image of the engine.")
     command: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
@@ -94,15 +113,16 @@ class EngineValues(Document):
     )
     arguments: tuple[str, ...] = Field(description="What follows the command before the flags.")
     flags: dict[FlagName, FlagValue] = Field(
-        description="Flag without dashes: value. Lists become one argument an item, objects "
-        "JSON, true `--flag`, false `--no-flag`."
+        description="Flag without dashes: value. Objects become JSON; true, false and lists are "
+        "written as `style` says."
     )
     filled_flags: FilledFlags = Field(description="Flags that are filled from other values.")
+    style: FlagStyle = Field(description="How flags are written.")
     env: dict[EnvName, str] = Field(description="Environment; never secrets.")
     secret_env: dict[EnvName, SecretKey] = Field(description="Environment from Secrets.")
-    port: Port = Field(description="Port of the OpenAI endpoints and of the metrics.")
+    port: Port = Field(description="Port that requests and metrics are asked on.")
     user: Annotated[int, Field(ge=1)] = Field(description="Uid and gid; never root.")
-    metrics_path: HttpPath = Field(description="Where the gauges are.")
+    metrics_path: HttpPath | None = Field(default=None, description="Where the gauges are.")
     metrics: EngineMetrics = Field(description="What the gauges are called.")
 
 
@@ -161,7 +181,7 @@ class Timing(Document):
 class ModelResources(Document):
     """What one pod asks for; limits equal requests, CPU excepted, which has none."""
 
-    gpus: Annotated[int, Field(ge=0, le=16)] = Field(description="GPUs; 0 for CPU simulators.")
+    gpus: Annotated[int, Field(ge=0, le=16)] = Field(description="GPUs; 0 only without them.")
     gpu_resource: ResourceName = Field(description="Resource name of the GPUs.")
     cpu: Quantity = Field(description="CPU cores.")
     memory: Bytes = Field(description="Memory, /dev/shm included.")
@@ -169,16 +189,21 @@ class ModelResources(Document):
     shared_memory: Bytes | None = Field(
         default=None, description="Size of a memory-backed /dev/shm; null: the runtime's 64 MiB."
     )
+    devices: dict[ResourceName, Quantity] = Field(
+        description="RDMA devices and huge pages, such as `vpc.amazonaws.com/efa: 32`."
+    )
 
 
 class WeightsValues(Document):
     """Where weights live."""
 
-    kind: Literal["none", "ephemeral", "pvc"] = Field(
-        description="none: no volume; ephemeral: the node's disk; pvc: a filled claim, read-only."
+    kind: Literal["none", "ephemeral", "pvc", "image"] = Field(
+        description="none: no volume; ephemeral: the node's disk; pvc: a filled claim, read-only; "
+        "image: an OCI image."
     )
     size: Bytes | None = Field(default=None, description="ephemeral: size limit.")
     claim: Name | None = Field(default=None, description="pvc: the claim.")
+    image: Image | None = Field(default=None, description="image: the image.")
     path: Folder = Field(description="Where it is mounted.")
 
 
@@ -212,11 +237,15 @@ class ParentGateway(Document):
 
 
 class RouteValues(Document):
-    """From gateway to pool."""
+    """From gateway to pods."""
 
     gateway: ParentGateway = Field(description="The Gateway that requests come through.")
     header: HeaderName = Field(description="Header the body-based router sets.")
     model: ServedName = Field(description="The `model` field of requests this release answers.")
+    path: HttpPath = Field(description="Beginning of the paths that are routed.")
+    by_model: bool = Field(
+        description="Whether requests carry the `model` field; otherwise the path decides alone."
+    )
     timeout: Timeout = Field(description="Longest answer; for the request and for each try.")
 
 
@@ -234,7 +263,11 @@ class PickerValues(Document):
     verbosity: Annotated[int, Field(ge=1, le=5)] = Field(
         description="4: every score of every request; 3: the chosen pod; 2: no decisions."
     )
-    scorers: Scorers = Field(description="Weights of its scorers.")
+    config: dict[str, object] = Field(
+        description="Its EndpointPickerConfig: plugins and scheduling profiles, as its release "
+        "reads them."
+    )
+    arguments: tuple[str, ...] = Field(description="Arguments beside the chart's own.")
     failure_mode: Literal["FailClose", "FailOpen"] = Field(
         description="Without a picker: refuse requests, or spread them blindly."
     )
@@ -265,22 +298,121 @@ class ModelNetwork(Network):
     download: bool = Field(description="Whether the engine fetches weights over HTTPS.")
 
 
+class WorkerValues(Document):
+    """What the other pods of a group run; all else is the first one's."""
+
+    command: tuple[str, ...] | None = Field(
+        default=None, description="Another command, without the engine's flags; null: the same."
+    )
+    flags: dict[FlagName, FlagValue] = Field(description="Flags beside the first pod's.")
+    omitted: tuple[FlagName, ...] = Field(description="Flags of the first pod that it has not.")
+    probe: Literal["http", "leader"] = Field(
+        description="http: it answers like the first pod; leader: it answers nothing, and lives "
+        "as long as the first pod does."
+    )
+
+
+class GroupValues(Document):
+    """A replica of several pods (LeaderWorkerSet) that start, fail and end together."""
+
+    size: Annotated[int, Field(ge=2, le=64)] = Field(description="Pods of one group.")
+    all_serve: bool = Field(description="Every pod gets requests, not the first alone.")
+    worker: WorkerValues = Field(description="The pods that are not the first.")
+
+
+class SidecarValues(Document):
+    """llm-d's routing sidecar: has the prompt read elsewhere before the engine answers."""
+
+    image: Image = Field(description="Image of the sidecar.")
+    arguments: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        description="Its arguments; it listens on `engine.port`."
+    )
+    env: dict[EnvName, str] = Field(description="Its environment.")
+    resources: SmallResources = Field(description="What it asks for.")
+
+
+class RolePort(Document):
+    """A port that pods of one model use among themselves."""
+
+    port: Port = Field(description="Its number.")
+    count: Annotated[int, Field(ge=1, le=64)] = Field(description="Ports from there on.")
+
+
+class RoleValues(Document):
+    """One role: replicas of a pod, or of a group of pods."""
+
+    replicas: Count = Field(description="Replicas; null: something else scales them.")
+    launch: tuple[str, ...] = Field(
+        description="Words before the engine's command, which has to be started by exec."
+    )
+    flags: dict[FlagName, FlagValue] = Field(description="Laid onto `engine.flags`.")
+    env: dict[EnvName, str] = Field(description="Laid onto `engine.env`.")
+    labels: Labels = Field(description="Put on its pods.")
+    annotations: Annotations = Field(description="Put on its pods.")
+    engine_port: Port | None = Field(
+        default=None, description="Where the engine listens behind a sidecar; null: `engine.port`."
+    )
+    endpoints: Annotated[int, Field(ge=1, le=8)] = Field(
+        description="Ports from `engine.port` on that answer requests, one for each data rank."
+    )
+    health_port: Port | None = Field(
+        default=None, description="Port of the probes; null: where the engine listens."
+    )
+    ports: dict[Name, RolePort] = Field(
+        description="Ports that its own pods and those of other roles reach."
+    )
+    open_to: Literal["none", "role", "release"] = Field(
+        description="With whom its pods talk over ports of their own choosing (NCCL, Gloo, Ray, "
+        "UCX over TCP): nobody, pods of the role, or all engine pods of the release."
+    )
+    after: Name | None = Field(
+        default=None, description="Role that has to answer before this one's engine starts."
+    )
+    rdma: bool = Field(description="Checked before the start: devices and locked memory.")
+    resources: ModelResources = Field(description="What one pod asks for.")
+    scheduling: Scheduling = Field(description="Which nodes.")
+    queue: QueueValues | None = Field(default=None, description="Kueue; null: not queued.")
+    group: GroupValues | None = Field(default=None, description="null: each replica is one pod.")
+    sidecar: SidecarValues | None = Field(default=None, description="null: none.")
+
+
+class RouterPodValues(Document):
+    """The engine's own router, which pairs prefill and decode."""
+
+    image: Image = Field(description="Image of the router.")
+    command: Annotated[tuple[str, ...], Field(min_length=1)] = Field(description="In exec form.")
+    arguments: tuple[str, ...] = Field(description="Its arguments.")
+    port: Port = Field(description="Port of requests.")
+    metrics_port: Port = Field(description="Port of metrics.")
+    health: HttpPath = Field(description="Answers while the process lives.")
+    ready: HttpPath = Field(description="Answers once prefill and decode are there.")
+    user: Annotated[int, Field(ge=1)] = Field(description="Uid and gid; never root.")
+    resources: SmallResources = Field(description="What it asks for.")
+
+
 class ModelValues(Document):
     """Values of the chart `model`: one model, one pool of pods, its picker and its route."""
 
     labels: Labels = Field(description="Put on every object.")
     pod_labels: Labels = Field(description="Put on every pod, for billing.")
-    replicas: Count = Field(description="Pods that serve at once.")
     engine: EngineValues = Field(description="The program in the pod.")
     probes: Probes = Field(description="How the pod is asked whether it lives.")
     timing: Timing = Field(description="How long starting and stopping may take.")
-    resources: ModelResources = Field(description="What one pod asks for.")
     weights: WeightsValues = Field(description="Where weights live.")
     scratch: ScratchValues = Field(description="What else the engine writes to.")
-    scheduling: Scheduling = Field(description="Which nodes.")
-    queue: QueueValues | None = Field(default=None, description="Kueue; null: not queued.")
-    route: RouteValues = Field(description="From gateway to pool.")
-    picker: PickerValues = Field(description="Which pod answers which request.")
+    roles: Annotated[dict[Name, RoleValues], Field(min_length=1)] = Field(
+        description="Role: its pods. One role called `engine`, or `prefill` and `decode`."
+    )
+    expressed_as: Literal["native", "RoleBasedGroup"] = Field(
+        description="native: Deployments and LeaderWorkerSets; or one RoleBasedGroup."
+    )
+    route: RouteValues = Field(description="From gateway to pods.")
+    picker: PickerValues | None = Field(
+        default=None, description="Which pod answers which request; null: no InferencePool."
+    )
+    router: RouterPodValues | None = Field(
+        default=None, description="The engine's own router; null: none."
+    )
     network: ModelNetwork = Field(description="Who may talk to whom.")
 
 

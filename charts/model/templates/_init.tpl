@@ -1,0 +1,94 @@
+{{/*
+What runs before the engine of a role: waiting for another role, a look at the network, and the
+sidecar, which goes on beside it.
+*/}}
+{{- define "model.initContainers" -}}
+{{- if .role.after }}
+- {{- include "model.waiter" . | nindent 2 }}
+{{- end }}
+{{- if .role.rdma }}
+- {{- include "model.rdmaCheck" . | nindent 2 }}
+{{- end }}
+{{- if and .role.sidecar (eq .part "leader") }}
+- {{- include "model.sidecar" . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/*
+A short-lived helper in the engine's image, which has Python.
+Call with (dict "pod" . "name" "…" "script" "…" "arguments" (list …) "devices" (dict)).
+*/}}
+{{- define "model.helper" -}}
+name: {{ .name }}
+image: {{ include "tokenworks-lib.image" .pod.root.Values.engine.image | quote }}
+imagePullPolicy: IfNotPresent
+command: {{ concat (list "python3" "-c" .script) .arguments | toJson }}
+resources:
+  {{- $small := dict "memory" "128Mi" "ephemeral-storage" "64Mi" }}
+  requests:
+    {{- mergeOverwrite (dict "cpu" "100m") $small .devices | toYaml | nindent 4 }}
+  limits:
+    {{- mergeOverwrite (dict) $small .devices | toYaml | nindent 4 }}
+securityContext:
+  {{- include "tokenworks-lib.containerSecurity" . | nindent 2 }}
+volumeMounts:
+  - name: tmp
+    mountPath: /tmp
+{{- end -}}
+
+{{/*
+Roles start in order: this one's engine waits until the other one answers.
+*/}}
+{{- define "model.waiter" -}}
+{{- $service := printf "%s-%s-ready" .root.Release.Name .role.after -}}
+{{- $url := printf "http://%s:%d%s" $service (int .root.Values.engine.port) .root.Values.probes.readiness.path -}}
+{{- $script := .root.Files.Get "files/wait.py" -}}
+{{- include "model.helper" (dict "pod" . "name" (printf "wait-for-%s" .role.after) "script" $script "arguments" (list $url) "devices" (dict)) -}}
+{{- end -}}
+
+{{/*
+RDMA that does not work is slow, not broken: engines fall back to TCP and nobody is told. So
+the pod says what is missing and does not start.
+*/}}
+{{- define "model.rdmaCheck" -}}
+{{- $script := .root.Files.Get "files/rdma.py" -}}
+{{- include "model.helper" (dict "pod" . "name" "rdma-check" "script" $script "arguments" (list) "devices" .role.resources.devices) -}}
+{{- end -}}
+
+{{/*
+llm-d's routing sidecar. Its own /health always answers, so its probes ask the engine through it.
+*/}}
+{{- define "model.sidecar" -}}
+name: router
+image: {{ include "tokenworks-lib.image" .role.sidecar.image | quote }}
+imagePullPolicy: IfNotPresent
+restartPolicy: Always
+args: {{ toJson .role.sidecar.arguments }}
+env:
+  {{- include "model.sidecarEnv" .role.sidecar | nindent 2 }}
+ports:
+  - {name: http, containerPort: {{ int64 .root.Values.engine.port }}, protocol: TCP}
+startupProbe:
+  tcpSocket:
+    port: http
+  periodSeconds: 1
+  timeoutSeconds: 5
+  failureThreshold: 60
+  successThreshold: 1
+resources:
+  {{- include "tokenworks-lib.smallResources" .role.sidecar.resources | nindent 2 }}
+securityContext:
+  {{- include "tokenworks-lib.containerSecurity" . | nindent 2 }}
+{{- end -}}
+
+{{- define "model.sidecarEnv" -}}
+- name: POD_IP
+  valueFrom:
+    fieldRef:
+      apiVersion: v1
+      fieldPath: status.podIP
+{{- range $name, $value := .env }}
+- name: {{ $name }}
+  value: {{ toJson $value }}
+{{- end }}
+{{- end -}}

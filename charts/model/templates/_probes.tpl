@@ -1,0 +1,37 @@
+{{/*
+Probes of an engine container. A worker that answers nothing itself lives as long as the first
+pod of its group answers: it is restarted, and the group with it, instead of waiting unseen.
+*/}}
+{{- define "model.probes" -}}
+{{- $probes := .root.Values.probes -}}
+{{- $startup := merge (dict "failureThreshold" (include "model.startupFailures" .root)) $probes.startup -}}
+startupProbe:
+  {{- include "model.probe" (dict "pod" . "probe" $startup) | nindent 2 }}
+readinessProbe:
+  {{- include "model.probe" (dict "pod" . "probe" $probes.readiness) | nindent 2 }}
+livenessProbe:
+  {{- include "model.probe" (dict "pod" . "probe" $probes.liveness) | nindent 2 }}
+{{- end -}}
+
+{{- define "model.probe" -}}
+{{- if not (include "model.answers" .pod) }}
+exec:
+  command: {{ include "model.askLeader" . }}
+periodSeconds: {{ int64 .probe.periodSeconds }}
+timeoutSeconds: {{ int64 .probe.timeoutSeconds }}
+failureThreshold: {{ int64 .probe.failureThreshold }}
+successThreshold: 1
+{{- else }}
+{{- $port := ternary "health" (include "model.ownPort" .pod) (not (empty .pod.role.healthPort)) }}
+{{- include "tokenworks-lib.httpProbe" (merge (dict "port" $port) .probe) }}
+{{- end }}
+{{- end -}}
+
+{{/*
+Ask the first pod of the group whether it is healthy; the engine's image has Python.
+*/}}
+{{- define "model.askLeader" -}}
+{{- $url := printf "http://$(LWS_LEADER_ADDRESS):%s%s" (include "model.enginePort" .pod) .probe.path -}}
+{{- $ask := printf "import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=%d)" (int64 .probe.timeoutSeconds) -}}
+{{- list "python3" "-c" $ask $url | toJson -}}
+{{- end -}}

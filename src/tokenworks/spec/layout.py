@@ -1,0 +1,116 @@
+"""Layout: roles, pods and ranks that a release's topology stands for.
+
+Everything that counts GPUs or pods (rules, chart values, quota) reads this one function, so
+defaults are worked out once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from tokenworks.spec.common import FlagValue
+from tokenworks.spec.model import ModelReleaseSpec
+from tokenworks.spec.problems import FieldPath
+from tokenworks.spec.resources import Resources
+from tokenworks.spec.topology import Role
+
+RoleName = Literal["engine", "prefill", "decode"]
+DEFAULT_NODES: Final = 2
+
+
+@dataclass(frozen=True)
+class RoleLayout:
+    """One role: replicas of a pod, or of a group of pods."""
+
+    name: RoleName
+    replicas: int
+    nodes: int
+    """Pods of one replica."""
+    tensor: int
+    pipeline: int
+    data: int
+    """Copies of the model inside one replica."""
+    resources: Resources
+    """Of one pod."""
+    pool: str | None
+    all_serve: bool = False
+    """Every pod of a group answers requests, not its first alone."""
+    flags: Mapping[str, FlagValue] = field(default_factory=dict[str, FlagValue])
+    path: FieldPath = ("spec", "topology")
+    """Where the document describes it."""
+
+    @property
+    def grouped(self) -> bool:
+        """Whether a replica is more than one pod."""
+        return self.nodes > 1
+
+    @property
+    def local_data(self) -> int:
+        """Copies of the model in one pod, at least one."""
+        return max(1, self.data // self.nodes)
+
+    @property
+    def ranks(self) -> int:
+        """GPUs that one replica's ranks want."""
+        return self.tensor * self.pipeline * self.data
+
+    @property
+    def pods(self) -> int:
+        """Pods of all replicas."""
+        return self.replicas * self.nodes
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all replicas."""
+        return self.pods * self.resources.gpus
+
+
+def layout(spec: ModelReleaseSpec) -> tuple[RoleLayout, ...]:
+    """The roles of a release; one called `engine` unless it is disaggregated."""
+    topology = spec.topology
+    if topology.kind == "disaggregated":
+        prefill = _role(spec, "prefill", topology.prefill or Role())
+        return (prefill, _role(spec, "decode", topology.decode or Role()))
+    nodes = 1 if topology.kind == "single" else topology.nodes or DEFAULT_NODES
+    stages = _stages(spec.resources.gpus, nodes, topology.tensor_parallel)
+    pipeline, data = topology.pipeline_parallel or 1, topology.data_parallel or 1
+    if topology.kind == "multi-node":
+        pipeline = topology.pipeline_parallel or stages
+    if topology.kind == "wide-ep":
+        data = topology.data_parallel or stages
+    engine = RoleLayout(
+        name="engine",
+        replicas=spec.replicas,
+        nodes=nodes,
+        tensor=topology.tensor_parallel,
+        pipeline=pipeline,
+        data=data,
+        resources=spec.resources,
+        pool=spec.pool,
+        all_serve=topology.kind == "wide-ep",
+    )
+    return (engine,)
+
+
+def _stages(gpus: int, nodes: int, tensor: int) -> int:
+    """How often the tensor ranks fit into the group; without GPUs, two a pod are played."""
+    return max(1, nodes * gpus // tensor) if gpus else 2 * nodes
+
+
+def _role(spec: ModelReleaseSpec, name: Literal["prefill", "decode"], role: Role) -> RoleLayout:
+    resources = role.resources or spec.resources
+    tensor = role.tensor_parallel or spec.topology.tensor_parallel
+    return RoleLayout(
+        name=name,
+        replicas=spec.replicas if role.replicas is None else role.replicas,
+        nodes=role.nodes,
+        tensor=tensor,
+        pipeline=_stages(resources.gpus, role.nodes, tensor) if role.nodes > 1 else 1,
+        data=1,
+        resources=resources,
+        pool=role.pool or spec.pool,
+        flags=role.flags,
+        path=("spec", "topology", name),
+    )
