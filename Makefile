@@ -12,7 +12,7 @@ export PYTHONPATH := $(CURDIR)/src:$(CURDIR)
 ARGS ?=
 
 # What is generated, and committed: each X has generate-X here, and verify-X follows by itself.
-GENERATED := schemas charts docs rendered
+GENERATED := grammar schemas charts docs rendered
 
 ##@ Test
 .PHONY: test
@@ -49,6 +49,10 @@ generate: $(addprefix generate-,$(GENERATED)) ## write everything that is genera
 
 .PHONY: verify-generate
 verify-generate: $(addprefix verify-,$(GENERATED)) ## fail when something generated is not fresh
+
+.PHONY: generate-grammar
+generate-grammar: venv ## what reading engine command lines needs of the catalog
+	@$(PY) -m tokenworks.catalog.grammar
 
 .PHONY: generate-schemas
 generate-schemas: venv ## JSON Schemas of the documents (schemas/)

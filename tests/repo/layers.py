@@ -29,6 +29,21 @@ LAYERS = (
     Layer("src/tokenworks/__init__.py", (), "imported by everyone"),
     Layer("src/tokenworks/errors.py", (), "imported by everyone"),
     Layer(
+        "src/tokenworks/catalog/shell.py",
+        (),
+        "reads commands for policies too: the standard library alone",
+    ),
+    Layer(
+        "src/tokenworks/catalog/flags.py",
+        ("tokenworks.catalog.shell",),
+        "reads commands for policies too: the standard library alone",
+    ),
+    Layer(
+        "src/tokenworks/catalog/commandline.py",
+        ("tokenworks.catalog.flags", "tokenworks.catalog.shell"),
+        "reads commands for policies too: the standard library alone",
+    ),
+    Layer(
         "src/tokenworks/catalog/*",
         ("tokenworks.catalog", "tokenworks.errors", "tokenworks.spec", "pydantic", "yaml"),
         "facts as data",

@@ -1,33 +1,46 @@
-"""Engines (`engines.yaml`) and routing (`routing.yaml`): facts about programs, typed."""
+"""Engines (`engines/*.yaml`) and routing (`routing.yaml`): facts about programs, typed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BeforeValidator, Field
 
+from tokenworks.catalog.options import (
+    CacheTier,
+    DrainFlag,
+    FlagName,
+    ImageStart,
+    KvDtypes,
+    Lora,
+    Metrics,
+    MetricsBefore,
+    Option,
+    ParallelFlags,
+    PortFact,
+    PrefixCache,
+    Start,
+    Style,
+)
 from tokenworks.errors import UsageError
 from tokenworks.spec.common import Bytes, Document, Duration, Image
 from tokenworks.spec.model import RoutingProfile
-from tokenworks.spec.values import EngineMetrics, Scorers
+from tokenworks.spec.values import Scorers
 
 HERE = Path(__file__).parent
 
 # YAML reads `2026-11-29` as a date; documents carry text.
 IsoDate = Annotated[str, BeforeValidator(str)]
-
-
-class DrainFlag(Document):
-    """The flag that makes SIGTERM wait for running requests."""
-
-    flag: str
-    since: str = Field(description="First version that knows it.")
-    source: str
+TopologyKind = Literal["single", "multi-node", "disaggregated", "wide-ep"]
+WeightsScheme = Literal["hf", "s3", "gs", "pvc", "oci", "dummy"]
+Tier = Literal["cpu", "nvme"]
+Store = Literal["lmcache", "mooncake", "hicache"]
 
 
 class Paths(Document):
@@ -36,7 +49,7 @@ class Paths(Document):
     startup: str
     readiness: str
     liveness: str
-    metrics: str
+    metrics: str = Field(description="Prometheus text; empty: there is none.")
 
 
 class Scratch(Document):
@@ -47,15 +60,17 @@ class Scratch(Document):
 
 
 class DerivedFlags(Document):
-    """Engine flags that follow from a document, each by our name for it."""
+    """Engine flags that follow from a document, each by our name for it; empty: it has none."""
 
     served_name: str
     max_context: str
     port: str
     prefix_cache: str
+    host: str | None = Field(default=None, description="Address to listen on, where not all.")
     tensor_parallel: str | None = None
     revision: str | None = None
     load_format: str | None = None
+    metrics: str | None = Field(default=None, description="Switch without which it has none.")
 
 
 class EngineVersion(Document):
@@ -67,22 +82,56 @@ class EngineVersion(Document):
 class Engine(Document):
     """How an engine is started, asked and stopped."""
 
-    source: str
-    date: IsoDate
-    command: tuple[str, ...]
-    weights: Literal["argument", "none"]
-    port: int
-    user: int
+    title: str = Field(description="How people call it.")
+    source: str = Field(description="Where most of this was read.")
+    sources: dict[str, str] = Field(
+        default_factory=dict[str, str], description="Field: where it was read, if elsewhere."
+    )
+    date: IsoDate = Field(description="Day it was read.")
+    command: tuple[str, ...] = Field(description="Exec form, without weights and flags.")
+    starts: tuple[Start, ...] = Field(description="Every way a command line may start it.")
+    images: tuple[ImageStart, ...] = Field(
+        default=(), description="Images, and what they start by themselves."
+    )
+    weights: Literal["argument", "flag", "none"] = Field(
+        description="The weights follow the command, are a flag's value, or are not named."
+    )
+    weights_flag: FlagName | None = Field(default=None, description="That flag.")
+    port: int = Field(description="Port of the HTTP endpoints.")
+    ports: dict[str, PortFact] = Field(default_factory=dict[str, PortFact])
+    user: int = Field(description="Uid the container runs as; every cache is writable for it.")
+    gpu: Literal["required", "optional"] = Field(description="Whether it runs without one.")
+    style: Style
+    options: dict[FlagName, Option]
+    options_of: str = Field(description="Program, version and files the options were read from.")
     flags: DerivedFlags
-    switches: tuple[str, ...]
-    drain: DrainFlag
+    switches: tuple[str, ...] = Field(
+        description="Flags that have no `--no-` form, where the style has one."
+    )
+    parallel: ParallelFlags = ParallelFlags()
+    drain: DrainFlag | None = Field(
+        default=None, description="null: SIGTERM cannot be made to wait."
+    )
+    drains_by_itself: bool = Field(
+        default=False, description="SIGTERM waits for running requests without any flag."
+    )
     paths: Paths
-    metrics: EngineMetrics
+    probe_timeout: Duration = Field(description="Least timeout that a busy, healthy one needs.")
+    metrics: Metrics
+    metrics_before: tuple[MetricsBefore, ...] = ()
+    topologies: tuple[TopologyKind, ...]
+    weights_from: tuple[WeightsScheme, ...]
+    prefix_cache: PrefixCache | None = None
+    kv_dtypes: KvDtypes | None = None
+    offload: dict[Tier, CacheTier] = Field(default_factory=dict[Tier, CacheTier])
+    distributed_kv: dict[Store, CacheTier] = Field(default_factory=dict[Store, CacheTier])
+    lora: Lora | None = None
     env: dict[str, str]
     caches: dict[str, str]
     scratch: Scratch
     image_pull: Duration
     versions: dict[str, EngineVersion]
+    default: str = Field(description="Version we pin.")
     stream_format: str | None = None
     offline: dict[str, str] = Field(default_factory=dict[str, str])
     hub_cache: str | None = None
@@ -90,12 +139,35 @@ class Engine(Document):
 
     def drains(self, version: str) -> bool:
         """Whether that version knows the drain flag."""
-        return _numbers(version) >= _numbers(self.drain.since)
+        return self.drain is not None and not older(version, self.drain.since)
+
+    def drain_flag(self, version: str) -> str | None:
+        """The flag that makes that version drain; None where it has none."""
+        return self.drain.flag if self.drain is not None and self.drains(version) else None
 
     def reserved_flags(self) -> frozenset[str]:
         """Flags that we derive, which documents may therefore not set."""
         derived = self.flags.model_dump(exclude_none=True)
-        return frozenset({*derived.values(), self.drain.flag})
+        drain = self.drain.flag if self.drain is not None else None
+        return frozenset(flag for flag in (*derived.values(), drain, self.weights_flag) if flag)
+
+    def metrics_of(self, version: str) -> Metrics:
+        """Metric names of that version."""
+        names = self.metrics.model_dump(by_alias=True)
+        # The newest change first, so that the oldest names win.
+        for change in sorted(self.metrics_before, key=lambda c: numbers(c.before), reverse=True):
+            if older(version, change.before):
+                names |= change.names
+        return Metrics.model_validate(names)
+
+    def options_in(self, version: str) -> dict[str, Option]:
+        """Options that the version knows, as far as versions are recorded."""
+        return {
+            name: option
+            for name, option in self.options.items()
+            if not (option.since and older(version, option.since))
+            and not (option.until and older(option.until, version))
+        }
 
 
 @dataclass(frozen=True)
@@ -132,18 +204,32 @@ class Routing(Document):
     router_verbosity: int
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+def numbers(version: str) -> tuple[int, ...]:
+    """`0.26.0` as (0, 26, 0), to compare; a release candidate is before its release."""
+    release, _, candidate = version.partition("rc")
+    found = tuple(int(part) for part in re.findall(r"\d+", release))
+    padded = (*found, 0, 0, 0, 0)[:4]
+    return (*padded, int(candidate) - 10_000 if candidate.isdigit() else 0)
+
+
+def older(version: str, than: str) -> bool:
+    """Whether the version came before the other one."""
+    return numbers(version) < numbers(than)
+
+
+def _read(file: Path) -> Any:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(file.read_text(), Loader=loader)
 
 
 @cache
 def load_engines() -> EngineCatalog:
     """The catalog of this checkout."""
-    data = yaml.safe_load((HERE / "engines.yaml").read_text())
-    return EngineCatalog({name: Engine.model_validate(engine) for name, engine in data.items()})
+    files = sorted((HERE / "engines").glob("*.yaml"))
+    return EngineCatalog({file.stem: Engine.model_validate(_read(file)) for file in files})
 
 
 @cache
 def load_routing() -> Routing:
     """The routing facts of this checkout."""
-    return Routing.model_validate(yaml.safe_load((HERE / "routing.yaml").read_text()))
+    return Routing.model_validate(_read(HERE / "routing.yaml"))

@@ -208,11 +208,10 @@ def _derived_flags(model: ModelRelease, engine: Engine) -> dict[str, FlagValue]:
 
 
 def _filled_flags(model: ModelRelease, engine: Engine) -> FilledFlags:
-    drains = engine.drains(model.spec.engine.version)
     return FilledFlags(
         served_name=engine.flags.served_name,
         port=engine.flags.port,
-        drain=engine.drain.flag if drains else None,
+        drain=engine.drain_flag(model.spec.engine.version),
     )
 
 

@@ -1,0 +1,46 @@
+"""Write `grammar.json`: of each engine what reading its command lines needs.
+
+    python -m tokenworks.catalog.grammar        (make generate-grammar)
+
+The reader uses the standard library alone, so that policies run anywhere; the facts it needs
+are copied from `engines/*.yaml`, without words for people.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tokenworks.catalog.engines import HERE, Engine, load_engines
+
+FILE = HERE / "grammar.json"
+_KEPT = {"title": True, "starts": True, "images": True, "weights": True, "weights_flag": True}
+_SILENT = frozenset({"meaning", "since", "until"})
+
+
+def grammar(engine: Engine) -> dict[str, Any]:
+    """What reading one engine's command lines needs."""
+    facts = engine.model_dump(
+        by_alias=True,
+        include={**_KEPT, "style": True, "parallel": True, "switches": True, "port": True},
+    )
+    facts["options"] = {
+        name: {
+            key: value
+            for key, value in option.model_dump(by_alias=True, exclude_defaults=True).items()
+            if key not in _SILENT
+        }
+        for name, option in engine.options.items()
+    }
+    return json.loads(json.dumps(facts))
+
+
+def text() -> str:
+    """The whole file."""
+    engines = {name: grammar(engine) for name, engine in load_engines().engines.items()}
+    lines = [f'"{name}": {json.dumps(facts, sort_keys=True)}' for name, facts in engines.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(text())
