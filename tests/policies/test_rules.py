@@ -59,6 +59,7 @@ BROKEN: dict[str, Object] = {
     "service-links": pod(enableServiceLinks=None),
     "shared-memory": pod(engine(args=["-tp", "2"], resources={"limits": {"nvidia.com/gpu": 2}})),
     "drain": pod(engine(lifecycle=None)),
+    "plain-secret": pod(engine(env=[{"name": "API_KEY", "value": "x"}])),
     "shell-pid1": pod(engine(command=["sh", "-c", "vllm serve x | tee log"], args=None)),
 }
 
