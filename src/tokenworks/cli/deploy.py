@@ -146,6 +146,9 @@ def env(environment: EnvironmentArgument) -> None:
     engine.select(pulumi)
     for name, value in sorted(pulumi.variables.items()):
         print(f"export {name}={shlex.quote(value)}")
+    if "PULUMI_CONFIG_PASSPHRASE_FILE" in pulumi.variables:
+        # Pulumi would prefer the user's own passphrase, which fits another state.
+        print("unset PULUMI_CONFIG_PASSPHRASE")
 
 
 def _confirm(question: str) -> None:
