@@ -234,6 +234,9 @@ class PickerValues(Document):
     verbosity: Annotated[int, Field(ge=1, le=5)] = Field(
         description="4: every score of every request; 3: the chosen pod; 2: no decisions."
     )
+    scrape_milliseconds: Annotated[int, Field(ge=10, le=1000)] = Field(
+        description="Between two looks at each pod's queue and KV use."
+    )
     scorers: Scorers = Field(description="Weights of its scorers.")
     failure_mode: Literal["FailClose", "FailOpen"] = Field(
         description="Without a picker: refuse requests, or spread them blindly."
