@@ -155,7 +155,9 @@ def test_findings_come_in_the_order_of_objects_then_rules() -> None:
 
 
 def test_context_survives_the_environment_variable() -> None:
-    context = Context(frozenset({"a:1"}), frozenset({"kueue-system"}), frozenset({"b:2"}), "error")
+    context = Context(
+        frozenset({"a:1"}), frozenset({"kueue-system"}), frozenset({"b:2"}), "error", True
+    )
     assert Context.from_json(context.to_json()) == context
     assert Context.from_json(Context().to_json()) == Context()
     with pytest.raises(ValueError, match="localImages"):
