@@ -19,7 +19,8 @@ def build() -> typer.Typer:
     """The application with every command."""
     app = typer.Typer(
         name="tokenworks",
-        help="Run LLM inference on Kubernetes from one Git repository.",
+        help="Run LLM inference on Kubernetes from one Git repository.\n\n"
+        "Example: ./tokenworks up local",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,

@@ -27,7 +27,7 @@ def write(releases: Iterable[Release], file: Path) -> None:
     new = file.with_suffix(".new")
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as out:
-        json.dump(data, out)
+        out.write(json.dumps(data))  # in one piece: `dump` encodes in Python
     new.replace(file)
 
 
