@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -13,14 +14,16 @@ import pulumi  # noqa: E402
 from components import Environment, EnvironmentArgs, cluster_of, served_names  # noqa: E402
 from local import cluster, toolchain  # noqa: E402
 from tokenworks.errors import TokenworksError  # noqa: E402
-from tokenworks.render import RenderTools, render  # noqa: E402
+from tokenworks.render import RenderTools  # noqa: E402
+from tokenworks.render.handover import releases_of  # noqa: E402
 from tokenworks.spec.load import load_stack  # noqa: E402
 
 
 def main() -> None:
     """Register every resource of the environment."""
     stack = load_stack(ROOT, pulumi.get_stack())
-    releases = render(stack, RenderTools(toolchain.ensure("helm")["helm"], toolchain.module_dir))
+    tools = RenderTools(toolchain.ensure("helm")["helm"], toolchain.module_dir)
+    releases = releases_of(stack, tools, os.environ)
     access = cluster_of(stack, cluster.kubeconfig_path(stack.name))
     environment = Environment(stack.name, EnvironmentArgs(access, releases, served_names(stack)))
     pulumi.export("gateway", environment.gateway)

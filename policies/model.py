@@ -52,6 +52,8 @@ class Context:
     gave it yet."""
     unresolved: Severity = "warning"
     """How these weigh: a warning while looking, an error when applying."""
+    only_local_images: bool = False
+    """The cluster pulls nothing: what is not among the local images cannot run."""
 
     def to_json(self) -> str:
         """The context as one line of JSON, for an environment variable."""
@@ -61,6 +63,7 @@ class Context:
                 "platformNamespaces": sorted(self.platform_namespaces),
                 "unresolvedImages": sorted(self.unresolved_images),
                 "unresolved": self.unresolved,
+                "onlyLocalImages": self.only_local_images,
             }
         )
 
@@ -68,7 +71,10 @@ class Context:
     def from_json(cls, text: str) -> Context:
         """The context `to_json` wrote. Raises ValueError when the text is something else."""
         data = mapping(json.loads(text))
-        keys = ("localImages", "platformNamespaces", "unresolvedImages", "unresolved")
+        keys = (
+            "localImages", "platformNamespaces", "unresolvedImages", "unresolved",
+            "onlyLocalImages",
+        )  # fmt: skip
         if set(data) != set(keys):
             raise ValueError(f"expected an object with {', '.join(keys)}")
         return cls(
@@ -76,6 +82,7 @@ class Context:
             frozenset(strings(data["platformNamespaces"])),
             frozenset(strings(data["unresolvedImages"])),
             "error" if data["unresolved"] == "error" else "warning",
+            data["onlyLocalImages"] is True,
         )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from policies.model import Finding, Rule
+from policies.secrets import masked
 
 
 def words(finding: Finding) -> str:
     """What is wrong, where, and what to do; two lines, the same wherever it is printed."""
     where = f" ({finding.field})" if finding.field else ""
     subject = f"{finding.object}: " if finding.object else ""
-    return f"[{finding.rule}] {subject}{finding.message}{where}\n    remedy: {finding.remedy}"
+    text = f"[{finding.rule}] {subject}{finding.message}{where}\n    remedy: {finding.remedy}"
+    return masked(text)
 
 
 def explanation(rule: Rule, good: str, bad: str) -> str:

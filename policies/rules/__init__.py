@@ -10,6 +10,7 @@ from policies.rules import (
     network,
     probes,
     rollout,
+    secrets,
     service_links,
     shared_memory,
 )
@@ -21,6 +22,7 @@ ALL: tuple[Rule, ...] = (
     gpus.RULE,
     images.RULE,
     network.RULE,
+    secrets.RULE,
     service_links.RULE,
     shared_memory.RULE,
     rollout.SURGE,

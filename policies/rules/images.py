@@ -35,6 +35,15 @@ def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
         if _not_ours(image, reference, local):
             continue
         name, _, digest = reference.partition("@")
+        if reference and context.only_local_images:
+            yield Violation(
+                image.pod.index,
+                image.path,
+                f"{image.title} has an image that this machine does not make, and the local "
+                f"cluster pulls none: {reference}",
+                "choose an image that local/images/images.yaml names, as it is named there",
+            )
+            continue
         if digest == "unresolved" or _full(reference) in unresolved:
             yield Violation(
                 image.pod.index,

@@ -300,6 +300,11 @@ class TestRollout:
         assert labels["kueue.x-k8s.io/priority-class"] == "serving"
         assert "kueue" not in json.dumps(plain.all)
 
+    def test_the_picker_looks_well_before_gauges_are_stale_to_it(self, vllm: Objects) -> None:
+        flag = "--refresh-metrics-interval="
+        (interval,) = (a for a in vllm.container("demo-epp")["args"] if a.startswith(flag))
+        assert int(interval.removeprefix(flag).removesuffix("ms")) <= 1000, "stale after 2 s"
+
     def test_only_a_changed_picker_configuration_restarts_the_picker(self, charts: Helm) -> None:
         def checksum(values: dict[str, Any]) -> str:
             spec = charts.objects("model", values).one("Deployment", "demo-epp")["spec"]

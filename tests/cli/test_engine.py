@@ -18,6 +18,7 @@ import pytest
 from tokenworks.cli import engine, leftovers, state
 from tokenworks.cli.engine import Engine
 from tokenworks.errors import TokenworksError
+from tokenworks.render import handover
 from tokenworks.render.release import Release
 from tokenworks.spec.common import Metadata
 from tokenworks.spec.environment import Cluster, Environment, EnvironmentSpec, Provider
@@ -91,10 +92,21 @@ class TestRun:
         monkeypatch.setenv("GOGC", "50")
         assert engine.run(run_of, ["preview"]) == 0
 
-    def test_what_was_checked_is_not_checked_again(self, run_of: Engine) -> None:
-        body = "sys.exit('PULUMI_OPTION_POLICY_PACK' in os.environ)"
-        assert engine.run(replaced(run_of, body), ["up"]) == 1
-        assert engine.run(run_of.without_policies(), ["up"]) == 0
+    def test_what_was_checked_is_applied_as_it_is_and_not_checked_again(
+        self, run_of: Engine
+    ) -> None:
+        body = (
+            "handed = os.environ.get('TOKENWORKS_RENDERED')\n"
+            "print(open(handed).read() if handed else 'nothing')\n"
+            "sys.exit(('PULUMI_OPTION_POLICY_PACK' in os.environ) == bool(handed))"
+        )
+        assert engine.run(replaced(run_of, body), ["up"]) == 0
+        releases = [Release("a", "crds", "", ({"kind": "X"},))]
+        applying = run_of.applying(releases)
+        assert engine.run(applying, ["up"]) == 0
+        assert handover.read(Path(applying.variables[handover.VARIABLE])) == tuple(releases)
+        loose = [p for p in run_of.folder.iterdir() if p.is_file() and p.stat().st_mode & 0o077]
+        assert loose == []
 
     def test_temporary_files_are_in_a_private_folder_and_go_with_the_run(
         self, run_of: Engine

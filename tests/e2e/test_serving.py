@@ -109,7 +109,7 @@ def test_one_edited_file_changes_that_model_alone(platform: Platform) -> None:
 BROKEN = """\
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: bad, namespace: research}
+metadata: {name: bad, namespace: elsewhere}
 spec:
   selector: {matchLabels: {app: bad}}
   template:
@@ -124,9 +124,10 @@ spec:
 
 
 def findings(output: str) -> list[str]:
-    """Messages of findings, whoever printed them."""
-    found = re.findall(r"\b(startup-probe|gpu-limits|image-digest)\b[^\n]*", output)
-    return sorted(set(found))
+    """What findings say, whoever printed them."""
+    rules = "startup-probe|gpu-limits|image-digest|network-policy"
+    found = re.findall(rf"\[(?:{rules})\][^\n]*", output)
+    return sorted({line.strip() for line in found})
 
 
 def test_a_bad_pod_is_refused_by_check_preview_and_up_alike(platform: Platform) -> None:
@@ -142,6 +143,7 @@ def test_a_bad_pod_is_refused_by_check_preview_and_up_alike(platform: Platform) 
             folder.rmdir()
     assert {c: r.returncode for c, r in said.items()} == {"check": 1, "preview": 1, "up": 1}
     words = {c: findings(r.stdout) for c, r in said.items()}
-    assert words["check"] == ["gpu-limits", "image-digest", "startup-probe"]
+    rules = [line.partition("]")[0] for line in words["check"]]
+    assert rules == ["[gpu-limits", "[image-digest", "[network-policy", "[startup-probe"]
     assert words["check"] == words["preview"] == words["up"]
-    assert "bad" not in platform.kubectl("get", "deployments", "-n", "research")
+    assert "bad" not in platform.kubectl("get", "deployments", "-A")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from local.pulumi_host import install, official_host, prepare_home
 from local.pulumi_host.environment import InterpreterError, environment_of
 from local.pulumi_host.processes import Children, stream
+from tests.canary import SHAPELESS, files_with, leaks
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -235,6 +237,38 @@ class TestCommandLine:
         outputs = json.loads(pulumi("stack", "output", "--json", "--show-secrets").stdout)
         assert outputs == {"level": "info", "token": "hush", "where": "tiny/test"}
         assert "hush" not in json.dumps(pulumi.state())
+
+    def test_contents_of_a_secret_stay_out_of_state_and_output(
+        self, pulumi: Pulumi, tmp_path: Path
+    ) -> None:
+        """Upstream charts may bring one; the provider here writes files instead of a cluster."""
+        program = (
+            "import sys\n"
+            f"sys.path[:0] = {[str(ROOT), str(ROOT / 'src')]!r}\n"
+            "import pulumi, pulumi_kubernetes\n"
+            "from components.objects import KubernetesObject\n"
+            f"files = pulumi_kubernetes.Provider('f', render_yaml_to_directory={str(tmp_path)!r})\n"
+            "def secret(name, **held):\n"
+            "    manifest = {'apiVersion': 'v1', 'kind': 'Secret', **held}\n"
+            "    manifest['metadata'] = {'name': name, 'namespace': 'x'}\n"
+            "    KubernetesObject(manifest, pulumi.ResourceOptions(provider=files))\n"
+        )
+        said = ""
+        for word in ("first", "second"):
+            canary = f"{SHAPELESS}-{word}"
+            encoded = base64.b64encode(canary.encode()).decode()
+            pulumi.write(
+                f"{program}secret('a', stringData={{'t': {canary!r}}})\n"
+                f"secret('b', data={{'t': {encoded!r}}})\n"
+            )
+            for command in (("preview", "--diff"), ("up", "--yes", "--diff")):
+                result = pulumi(*command)
+                assert result.returncode == 0, result.stdout + result.stderr
+                said += result.stdout + result.stderr
+        assert list(files_with(tmp_path, [SHAPELESS])), "they were applied"
+        assert leaks(said + json.dumps(pulumi.state()), [SHAPELESS]) == []
+        backend = Path(pulumi.variables["PULUMI_BACKEND_URL"].removeprefix("file://"))
+        assert list(files_with(backend, [SHAPELESS])) == []
 
     def test_a_host_that_is_no_official_one_draws_no_warning(self, pulumi: Pulumi) -> None:
         pulumi.write("import pulumi\n")

@@ -99,6 +99,19 @@ def test_local_images(local: str, reference: str, exempt: bool) -> None:
     assert (found(RULE, image(reference), context=context) == []) is exempt
 
 
+@pytest.mark.parametrize("reference", ["nginx:1.27", f"nginx@{DIGEST}", f"pause:3@{DIGEST}"])
+def test_what_a_cluster_without_a_registry_does_not_have(reference: str) -> None:
+    """It would wait for an image that nobody can pull; a digest does not help."""
+    context = Context(
+        frozenset({"docker.io/library/pause:3"}), only_local_images=True,
+        unresolved_images=frozenset({"nginx:1.27"}),
+    )  # fmt: skip
+    (finding,) = found(RULE, image(reference), context=context)
+    assert (finding.severity, reference in finding.message) == ("error", True)
+    assert "pulls none" in finding.message
+    assert found(RULE, image("pause:3"), context=context) == []
+
+
 def test_unresolved_digests_warn_until_they_are_applied() -> None:
     known = Context(unresolved_images=frozenset({"nginx:1.27"}))
     for context in (Context(), known):

@@ -59,6 +59,7 @@ BROKEN: dict[str, Object] = {
     "service-links": pod(enableServiceLinks=None),
     "shared-memory": pod(engine(args=["-tp", "2"], resources={"limits": {"nvidia.com/gpu": 2}})),
     "drain": pod(engine(lifecycle=None)),
+    "plain-secret": pod(engine(env=[{"name": "API_KEY", "value": "x"}])),
     "shell-pid1": pod(engine(command=["sh", "-c", "vllm serve x | tee log"], args=None)),
 }
 
@@ -154,7 +155,9 @@ def test_findings_come_in_the_order_of_objects_then_rules() -> None:
 
 
 def test_context_survives_the_environment_variable() -> None:
-    context = Context(frozenset({"a:1"}), frozenset({"kueue-system"}), frozenset({"b:2"}), "error")
+    context = Context(
+        frozenset({"a:1"}), frozenset({"kueue-system"}), frozenset({"b:2"}), "error", True
+    )
     assert Context.from_json(context.to_json()) == context
     assert Context.from_json(Context().to_json()) == Context()
     with pytest.raises(ValueError, match="localImages"):

@@ -54,11 +54,13 @@ LAYERS = (
             "tokenworks.spec",
             "tokenworks.errors",
             "tokenworks.catalog",
+            "policies.secrets",
             "pydantic",
             "yaml",
             "pydantic_core",
         ),
-        "documents know nothing of Kubernetes, Pulumi or the machine",
+        "documents know nothing of Kubernetes, Pulumi or the machine; what a credential looks "
+        "like is one rule for both",
     ),
     Layer(
         "src/tokenworks/render/*",

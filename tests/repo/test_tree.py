@@ -202,11 +202,22 @@ def test_the_readmes_map_is_the_tree() -> None:
     assert folders - {name.split("/")[0] for name in named} == set()
 
 
-def test_the_readmes_links_lead_somewhere() -> None:
+def anchors(text: str) -> set[str]:
+    """What a link into a page may name: its headings, in lower case, with dashes for blanks."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {
+        re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings
+    }
+
+
+def test_links_lead_somewhere() -> None:
     for file in (f for f in files() if f.endswith(".md")):
         text = re.sub(r"```.*?```", "", text_of(file), flags=re.DOTALL)
-        for target in re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", text):
-            assert ((ROOT / file).parent / target).exists(), f"{file} links to {target}"
+        for link in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)", text):
+            target, _, anchor = link.partition("#")
+            page = (ROOT / file).parent / target if target else ROOT / file
+            assert page.exists(), f"{file} links to {link}"
+            assert not anchor or anchor in anchors(page.read_text()), f"{file} links to {link}"
 
 
 def test_yaml_has_no_duplicate_keys() -> None:

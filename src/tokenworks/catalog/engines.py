@@ -201,6 +201,7 @@ class Routing(Document):
     model_header: str
     profiles: dict[RoutingProfile, Scorers]
     picker_verbosity: int
+    scrape_milliseconds: int
     router_verbosity: int
 
 

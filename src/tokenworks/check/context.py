@@ -19,12 +19,14 @@ def context_of(stack: Stack, local_images: Iterable[str]) -> Context:
 
     `up` asks for more: `replace(context, unresolved="error")`.
     """
-    local = stack.environment.spec.cluster.provider in _BUILT_HERE
+    provider = stack.environment.spec.cluster.provider
+    local = provider in _BUILT_HERE
     components = bill().components.values()
     return Context(
         local_images=frozenset(local_images) if local else frozenset(),
         platform_namespaces=frozenset(c.namespace for c in components if c.namespace),
         unresolved_images=frozenset(_unresolved(stack)),
+        only_local_images=provider == "local",
     )
 
 

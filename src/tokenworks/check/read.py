@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from policies import Finding, Manifest, field_of
+from policies.secrets import masked
 from tokenworks.errors import UsageError
 from tokenworks.spec.common import API_VERSION
 from tokenworks.spec.problems import FieldPath, Flaw
@@ -288,7 +289,8 @@ def _leftovers(item: Sourced) -> Iterator[Finding]:
         )
         pattern = _PLACEHOLDER if identity else _HELM if kind not in _OPAQUE else None
         if pattern is not None and pattern.search(scalar.text):
-            shown = scalar.text if len(scalar.text) <= 60 else f"{scalar.text[:57]}…"
+            text = masked(scalar.text)  # before it is cut short, when it could not be told
+            shown = text if len(text) <= 60 else f"{text[:57]}…"
             flaw = Flaw(scalar.line, path, f"a placeholder was left: {shown}", None,
                         "write the value, or render the template first")  # fmt: skip
             yield _finding(item.file, "leftover", flaw, name)

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from policies import Finding, words
+from policies.secrets import masked
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,12 @@ class Report:
             {
                 "rule": f.rule,
                 "severity": f.severity,
-                "object": f.object,
-                "field": f.field,
+                "object": masked(f.object),
+                "field": masked(f.field),
                 "file": f.file,
                 "line": f.line,
-                "message": f.message,
-                "remedy": f.remedy,
+                "message": masked(f.message),
+                "remedy": masked(f.remedy),
             }
             for f in self.findings
         ]

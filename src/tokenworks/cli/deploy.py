@@ -11,14 +11,15 @@ import typer
 from tokenworks.cli import chat, engine, leftovers
 from tokenworks.cli.context import load, render_tools, say
 from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.render.release import Release
 from tokenworks.spec.stack import Stack
 
 EnvironmentArgument = Annotated[str, typer.Argument(metavar="ENV", help="A folder of stacks/.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def _refuse_findings(stack: Stack, unresolved: str) -> None:
-    """Check what would be applied, before anything is touched, in the words of `check`.
+def _checked(stack: Stack, unresolved: str) -> tuple[Release, ...]:
+    """What would be applied, checked before anything is touched, in the words of `check`.
 
     Raises:
         TokenworksError: an error was found.
@@ -31,7 +32,8 @@ def _refuse_findings(stack: Stack, unresolved: str) -> None:
     from tokenworks.render import render  # noqa: PLC0415
 
     context = replace(context_of(stack, local_image_names()), unresolved=unresolved)  # type: ignore[arg-type]
-    objects = [o for release in render(stack, render_tools()) for o in release.objects]
+    releases = render(stack, render_tools())
+    objects = [o for release in releases for o in release.objects]
     found = [*check(objects, context), *unresolved_revisions(stack, context)]
     for finding in found:
         print(words(finding), file=sys.stderr)
@@ -40,6 +42,7 @@ def _refuse_findings(stack: Stack, unresolved: str) -> None:
         raise TokenworksError(
             f"{errors} finding(s) above; nothing was changed. `./tokenworks explain RULE` says more"
         )
+    return releases
 
 
 def _say_unresolved_revisions(stack: Stack) -> None:
@@ -85,13 +88,12 @@ def up(
     """
     stack = load(environment)
     here = _made_here(stack)
-    _refuse_findings(stack, "warning" if here else "error")
+    releases = _checked(stack, "warning" if here else "error")
     if here:
         from tokenworks.cli.local import bring_up  # noqa: PLC0415
 
         bring_up(stack)
-    # What is applied was checked above, before anything was touched: not twice.
-    pulumi = engine.engine_of(stack).without_policies()
+    pulumi = engine.engine_of(stack).applying(releases)
     engine.select(pulumi)
     if pulumi.own_backend and not here:
         say(
@@ -146,6 +148,9 @@ def env(environment: EnvironmentArgument) -> None:
     engine.select(pulumi)
     for name, value in sorted(pulumi.variables.items()):
         print(f"export {name}={shlex.quote(value)}")
+    if "PULUMI_CONFIG_PASSPHRASE_FILE" in pulumi.variables:
+        # Pulumi would prefer the user's own passphrase, which fits another state.
+        print("unset PULUMI_CONFIG_PASSPHRASE")
 
 
 def _confirm(question: str) -> None:

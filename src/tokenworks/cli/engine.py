@@ -16,6 +16,8 @@ from pathlib import Path
 from tokenworks.cli.context import root, say
 from tokenworks.cli.state import TEMPORARY, end_session, free_lock, pending, resources, salt
 from tokenworks.errors import TokenworksError
+from tokenworks.render.handover import VARIABLE, write
+from tokenworks.render.release import Release
 from tokenworks.spec.stack import Stack
 
 PROJECT = "tokenworks"
@@ -45,10 +47,13 @@ class Engine:
         """Whether state is kept on this machine, by us."""
         return self.variables.get("PULUMI_BACKEND_URL") == f"file://{self.folder}"
 
-    def without_policies(self) -> Engine:
-        """The same without the policy pack: for what has been checked by the same rules."""
+    def applying(self, checked: Iterable[Release]) -> Engine:
+        """The same for releases that have been checked: as they are, and without the policy pack,
+        which has the same rules."""
+        file = self.folder / "rendered.json"
+        write(checked, file)
         kept = {k: v for k, v in self.variables.items() if k != "PULUMI_OPTION_POLICY_PACK"}
-        return replace(self, variables=kept)
+        return replace(self, variables={**kept, VARIABLE: str(file)})
 
     @property
     def project(self) -> Path:

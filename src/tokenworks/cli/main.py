@@ -10,6 +10,7 @@ import sys
 
 import typer
 
+from policies.secrets import masked
 from tokenworks.cli import chat, check, deploy, doctor, local, new, picks, render
 from tokenworks.errors import TokenworksError
 
@@ -18,7 +19,8 @@ def build() -> typer.Typer:
     """The application with every command."""
     app = typer.Typer(
         name="tokenworks",
-        help="Run LLM inference on Kubernetes from one Git repository.",
+        help="Run LLM inference on Kubernetes from one Git repository.\n\n"
+        "Example: ./tokenworks up local",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
@@ -45,7 +47,7 @@ def main() -> None:
     try:
         build()(prog_name="./tokenworks")
     except TokenworksError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {masked(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         print("interrupted; run the same command again to continue", file=sys.stderr)
@@ -57,7 +59,7 @@ def main() -> None:
         if os.environ.get("TOKENWORKS_DEBUG"):
             raise
         print(
-            f"error: unexpected {type(error).__name__}: {error}\n"
+            f"error: unexpected {type(error).__name__}: {masked(str(error))}\n"
             "This is a fault in Tokenworks; run again with TOKENWORKS_DEBUG=1 for the details.",
             file=sys.stderr,
         )

@@ -11,7 +11,8 @@ from tokenworks.cli.context import root, say
 from tokenworks.spec.scaffold import Wanted, Written, new_environment, new_model
 
 app = typer.Typer(
-    help="Write a new document: commented, valid, and never over an existing one.",
+    help="Write a new document: commented, valid, and never over an existing one.\n\n"
+    "Example: ./tokenworks new model qwen3-small --env local",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -25,7 +25,7 @@ def render_command(
     Unchanged files are not touched, files of releases that are gone are removed, and
     files that rendering did not write are left alone.
 
-    Example: ./tokenworks render local --check
+    Example: ./tokenworks render dev --check
     """
     from tokenworks.render import render  # noqa: PLC0415
     from tokenworks.render.tree import compare, tree, write  # noqa: PLC0415

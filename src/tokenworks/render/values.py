@@ -326,6 +326,7 @@ def _picker(model: ModelRelease) -> PickerValues:
     return PickerValues(
         image=bill().image("inference-extension", "epp"),
         verbosity=routing.picker_verbosity,
+        scrape_milliseconds=routing.scrape_milliseconds,
         scorers=scorers,
         failure_mode="FailClose",
         resources=_HELPER,

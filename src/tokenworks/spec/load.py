@@ -22,6 +22,7 @@ from tokenworks.spec.environment import Environment
 from tokenworks.spec.manifests import PlainObject, read_objects, repeated
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.problems import DocumentErrors, Flaw, Problem, named
+from tokenworks.spec.secrets import shaped
 from tokenworks.spec.sourced import Documents, EngineCatalog, Sourced
 from tokenworks.spec.stack import Stack
 from tokenworks.spec.tenant import Tenant
@@ -212,7 +213,8 @@ class _Reader:
         content = read_yaml(text, octal=octal)
         if not content.documents and not content.flaws:
             return (), [Flaw(None, (), "is empty", "a document", "write it, or remove the file")]
-        return content.documents, list(content.flaws)
+        secrets = [flaw for document in content.documents for flaw in shaped(document)]
+        return content.documents, [*content.flaws, *secrets]
 
 
 def read_text(file: Path) -> str | Flaw:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from tokenworks.spec.common import API_VERSION
 from tokenworks.spec.problems import FieldPath, Flaw, Problem, named
+from tokenworks.spec.secrets import contents
 from tokenworks.spec.yamlsource import Mapping, Node, Scalar, Sequence, data_of, line_of, node_at
 
 
@@ -38,7 +39,7 @@ def plain_objects(node: Node) -> Iterator[Node | Flaw]:
     kind = node_at(node, ("kind",))
     is_list = isinstance(kind, Scalar) and kind.text.endswith("List") and items is not None
     if not is_list:
-        yield _whole(node) or node
+        yield _whole(node) or contents(node) or node
     elif not isinstance(items, Sequence):
         yield Flaw(
             node.line, ("items",), "found no list", "a list of objects", "indent the objects"

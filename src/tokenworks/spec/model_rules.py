@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
+from policies.secrets import secret_flags
 from tokenworks.spec.common import duration_seconds, quantity_value
 from tokenworks.spec.environment import Environment, NodePool
 from tokenworks.spec.layout import RoleLayout, layout
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.problems import FieldPath, Problem
+from tokenworks.spec.secrets import IN_CLEAR, REMEDY, hides
 from tokenworks.spec.sourced import Documents, EngineCatalog, EngineFacts, Sourced, listed
 from tokenworks.spec.topology_rules import check_topology, gpus_path, role_field
 
-_SECRET_NAME: Final = re.compile(r"(^|_)(TOKEN|KEY|CREDENTIALS?)$|PASSWORD|PASSWD|SECRET")
-_NAMES_A_PLACE: Final = re.compile(r"_(FILE|PATH|DIR|NAME)$")
-_SECRET_FLAGS: Final = frozenset({"api-key", "hf-token"})
+_NAMED: Final = f"{REMEDY}; the hub's token is named in spec.model.tokenSecret"
 _KEPT_NOWHERE: Final = {
     "s3": "are streamed to the GPU",
     "gs": "are streamed to the GPU",
@@ -138,20 +137,11 @@ def _flags(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Pro
 
 def _secrets(model: Sourced[ModelRelease]) -> Iterator[Problem]:
     engine = model.document.spec.engine
-    paths: list[FieldPath] = [
-        ("spec", "engine", "env", name)
-        for name, value in engine.env.items()
-        if value and _SECRET_NAME.search(name) and not _NAMES_A_PLACE.search(name)
-    ]
-    paths += [("spec", "engine", "flags", name) for name in engine.flags if name in _SECRET_FLAGS]
+    paths: list[FieldPath] = [("spec", "engine", "env", name) for name in engine.env]
+    paths += [("spec", "engine", "flags", name) for name in engine.flags if name in secret_flags()]
     for path in paths:
-        yield model.problem(
-            path,
-            "holds a secret in plain text",
-            None,
-            "remove it, and revoke it if it was real; put the hub's token into a Secret and name "
-            "that in spec.model.tokenSecret",
-        )
+        if hides(path) and engine.env.get(str(path[-1]), "set"):
+            yield model.problem(path, IN_CLEAR, None, _NAMED)
 
 
 def _weights(model: Sourced[ModelRelease]) -> Iterator[Problem]:

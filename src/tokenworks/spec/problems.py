@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from policies.secrets import masked
 from tokenworks.errors import UsageError
 
 FieldPath = tuple[str | int, ...]
@@ -24,7 +25,8 @@ SHOWN: Final = 60
 
 
 def shown(text: str) -> str:
-    """The text in quotes on one line, shortened where it is long."""
+    """The text in quotes on one line, shortened where it is long, without credentials."""
+    text = masked(text)  # first: a credential that is cut short is none any more
     short = text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
     quoted = json.dumps(short, ensure_ascii=False)
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in quoted)
@@ -80,7 +82,7 @@ class Problem:
         place = self.file.as_posix() + ("" if self.line is None else f":{self.line}")
         allowed = None if self.allowed is None else f"allowed: {self.allowed}"
         text = "; ".join(part for part in (self.found, allowed, self.remedy) if part)
-        return ": ".join(part for part in (place, self.field, text) if part)
+        return masked(": ".join(part for part in (place, self.field, text) if part))
 
 
 class DocumentErrors(UsageError):  # noqa: N818 - it carries many

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from tokenworks.spec import fields
 from tokenworks.spec.common import Document
 from tokenworks.spec.problems import FieldPath, Flaw, field_name, shown
+from tokenworks.spec.secrets import hides
 from tokenworks.spec.yamlsource import (
     Mapping,
     Node,
@@ -109,6 +110,8 @@ class _Complaint:
             return "found a list"
         if target is None or target.value is None:
             return "found nothing"
+        if hides(self.path):
+            return "found a value that is not shown"
         if isinstance(target.value, str):
             return f"found {shown(target.text)}"
         kind = "" if isinstance(target.value, bool) else "the number "
@@ -183,7 +186,7 @@ def _not_a_map(complaint: _Complaint) -> Flaw:
 
 def _not_text(complaint: _Complaint) -> Flaw:
     form, target = fields.form_at(complaint.kind, complaint.path), complaint.target
-    text = target.text if isinstance(target, Scalar) else ""
+    text = target.text if isinstance(target, Scalar) and not hides(complaint.path) else ""
     if form is not None and not form.holds(text):
         return complaint.because(form.allowed, form.remedy)
     allowed = "text" if form is None else form.allowed

@@ -263,6 +263,9 @@ class PickerValues(Document):
     verbosity: Annotated[int, Field(ge=1, le=5)] = Field(
         description="4: every score of every request; 3: the chosen pod; 2: no decisions."
     )
+    scrape_milliseconds: Annotated[int, Field(ge=10, le=1000)] = Field(
+        description="Between two looks at each pod's queue and KV use."
+    )
     config: dict[str, object] = Field(
         description="Its EndpointPickerConfig: plugins and scheduling profiles, as its release "
         "reads them."

@@ -31,6 +31,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from policies.secrets import masked
 from tokenworks.spec.problems import SHOWN, FieldPath, Flaw, named, shown
 from tokenworks.spec.scalars import UNPRINTABLE, Ambiguous, ScalarValue, plain_value
 
@@ -314,7 +315,7 @@ class _Builder:
         value = plain_value(text, octal=self._octal)
         if isinstance(value, Ambiguous):
             remedy = f"write {shown(text)} in quotes if text is meant"
-            found = f"found {text[:SHOWN]}, {value.reason}"
+            found = f"found {masked(text)[:SHOWN]}, {value.reason}"
             self.flaws.append(_flaw(event, path, found, remedy, value.allowed))
             return Scalar(line, text, text)
         return Scalar(line, text, value)

@@ -1,0 +1,119 @@
+"""Credentials stay out of manifests: whatever is written there is in Git and in every log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policies.engines import Program
+from policies.inventory import Inventory
+from policies.model import Context, Manifest, Path, Rule, Violation
+from policies.pods import Container
+from policies.secrets import kind_of, names_secret, secret_flags
+from policies.tree import Unknown, is_mapping, is_sequence, mapping, sequence, strings
+
+_REMEDY = (
+    "revoke it if it was real; keep it in a Secret that is made outside Git (kubectl create "
+    "secret, an ExternalSecret, a SealedSecret) and refer to that"
+)
+_REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
+
+
+def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for index, manifest in enumerate(inventory.objects):
+        if manifest.get("kind") == "Secret" and manifest.get("apiVersion") == "v1":
+            yield from _contents(index, manifest)
+        elif manifest.get("kind") != "CustomResourceDefinition":
+            yield from _shapes(index, manifest, ())
+    for program in inventory.programs:
+        yield from _variables(program.container)
+        yield from _flags(program)
+        yield from _arguments(program.container)
+
+
+def _contents(index: int, manifest: Manifest) -> Iterator[Violation]:
+    """A Secret that holds something; an empty one is filled by whoever serves it."""
+    for field in ("data", "stringData"):
+        keys = sorted(key for key, value in mapping(manifest.get(field)).items() if value)
+        if keys:
+            yield Violation(
+                index, (field,), f"holds a secret in clear text ({', '.join(keys)})", _REMEDY
+            )
+
+
+def _shapes(index: int, value: object, path: Path) -> Iterator[Violation]:
+    """Any text that looks like a credential, wherever it stands."""
+    if is_mapping(value):
+        for key, child in value.items():
+            yield from _shapes(index, child, (*path, str(key)))
+    elif is_sequence(value):
+        for position, child in enumerate(value):
+            yield from _shapes(index, child, (*path, position))
+    elif isinstance(value, str) and (kind := kind_of(value)):
+        yield Violation(index, path, f"holds what looks like a {kind}", _REMEDY)
+
+
+def _variables(container: Container) -> Iterator[Violation]:
+    """Variables that hold a credential, by their names."""
+    for position, item in enumerate(sequence(container.spec.get("env"))):
+        entry = mapping(item)
+        name = str(entry.get("name"))
+        if names_secret(name) and _is_literal(entry.get("value")):
+            yield Violation(
+                container.pod.index,
+                (*container.path, "env", position, "value"),
+                f"{container.title} has a secret in clear text in {name}",
+                f"take it from a Secret: valueFrom.secretKeyRef; {_REMEDY}",
+            )
+
+
+def _flags(program: Program) -> Iterator[Violation]:
+    """Flags of engines that take a credential."""
+    container = program.container
+    for flag in sorted(secret_flags()):
+        if _is_literal(program.command.flag(flag)):
+            yield Violation(
+                container.pod.index,
+                (*container.path, "args" if container.spec.get("args") else "command"),
+                f"{container.title} has a secret in clear text in --{flag}",
+                f"give it by a variable from a Secret, if the program reads one; {_REMEDY}",
+            )
+
+
+def _is_literal(value: object) -> bool:
+    """Text that is the credential itself. What a shape gives away is found already."""
+    if not isinstance(value, str) or isinstance(value, Unknown) or kind_of(value):
+        return False
+    return bool(value) and not value.startswith("$")
+
+
+def _arguments(container: Container) -> Iterator[Violation]:
+    """`$(NAME)` of a Secret: the kubelet writes its value into the process's arguments."""
+    secret = {
+        str(mapping(item).get("name"))
+        for item in sequence(container.spec.get("env"))
+        if mapping(mapping(item).get("valueFrom")).get("secretKeyRef")
+    }
+    for field in ("command", "args"):
+        for position, word in enumerate(strings(container.spec.get(field))):
+            for name in sorted(set(_REFERENCE.findall(word)) & secret):
+                yield Violation(
+                    container.pod.index,
+                    (*container.path, field, position),
+                    f"{container.title} puts the secret in {name} among its arguments, which "
+                    "every process of the node and many logs show",
+                    "let the program read the variable, or mount the Secret as a file",
+                    "warning",
+                )
+
+
+RULE = Rule(
+    id="plain-secret",
+    severity="error",
+    title="No secret is written in clear text",
+    reason="What a manifest holds is in Git for ever, in the rendered files, in previews and in "
+    "every log of them; base64 hides nothing.",
+    remedy="Refer to a Secret that is made outside Git: by kubectl create secret, by an "
+    "ExternalSecret from a vault, or by a SealedSecret, which is encrypted.",
+    find=_find,
+)
