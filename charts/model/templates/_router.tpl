@@ -27,7 +27,9 @@ volumes:
 name: router
 image: {{ include "tokenworks-lib.image" .Values.router.image | quote }}
 imagePullPolicy: IfNotPresent
-command: {{ toJson .Values.router.command }}
+{{- with .Values.router.command }}
+command: {{ toJson . }}
+{{- end }}
 args: {{ toJson .Values.router.arguments }}
 env:
   - {name: HOME, value: /tmp}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,6 +29,7 @@ from tokenworks.catalog.options import (
     Start,
     Style,
 )
+from tokenworks.catalog.routers import LlmDRouter, WorkerRouter
 from tokenworks.errors import UsageError
 from tokenworks.spec.common import Bytes, Document, Duration, Image
 from tokenworks.spec.model import RoutingProfile
@@ -71,12 +73,17 @@ class DerivedFlags(Document):
     revision: str | None = None
     load_format: str | None = None
     metrics: str | None = Field(default=None, description="Switch without which it has none.")
+    memory_fraction: str | None = Field(
+        default=None, description="Part of the GPU's memory that the engine may use."
+    )
+    block_size: str | None = Field(default=None, description="Tokens of one KV block.")
 
 
 class EngineVersion(Document):
     """One release of an engine."""
 
     image: Image
+    cpu: Image | None = Field(default=None, description="The same for machines without a GPU.")
 
 
 class Engine(Document):
@@ -97,6 +104,13 @@ class Engine(Document):
         description="The weights follow the command, are a flag's value, or are not named."
     )
     weights_flag: FlagName | None = Field(default=None, description="That flag.")
+    hub_flag: FlagName | None = Field(
+        default=None, description="Flag for weights of the hub, where it is another one."
+    )
+    api: Literal["openai", "kserve"] = Field(
+        default="openai",
+        description="openai: /v1 with the model's name in the body; kserve: /v2/models/NAME.",
+    )
     port: int = Field(description="Port of the HTTP endpoints.")
     ports: dict[str, PortFact] = Field(default_factory=dict[str, PortFact])
     user: int = Field(description="Uid the container runs as; every cache is writable for it.")
@@ -149,7 +163,12 @@ class Engine(Document):
         """Flags that we derive, which documents may therefore not set."""
         derived = self.flags.model_dump(exclude_none=True)
         drain = self.drain.flag if self.drain is not None else None
-        return frozenset(flag for flag in (*derived.values(), drain, self.weights_flag) if flag)
+        prefix = self.prefix_cache.flag if self.prefix_cache is not None else None
+        kv = self.kv_dtypes.flags if self.kv_dtypes is not None else ()
+        ranks = self.parallel.model_dump(exclude_none=True).values()
+        weights = (self.weights_flag, self.hub_flag)
+        flags = (*derived.values(), drain, prefix, *kv, *ranks, *weights)
+        return frozenset(flag for flag in flags if flag)
 
     def metrics_of(self, version: str) -> Metrics:
         """Metric names of that version."""
@@ -159,6 +178,16 @@ class Engine(Document):
             if older(version, change.before):
                 names |= change.names
         return Metrics.model_validate(names)
+
+    def unknown_flags(self, flags: Iterable[str], version: str) -> dict[str, tuple[str, ...]]:
+        """Flags that the version does not know, each with those it may be meant for."""
+        known = self.options_in(version)
+        names = {*known, *(alias for option in known.values() for alias in option.aliases)}
+        return {
+            flag: tuple(get_close_matches(flag, sorted(known), n=3))
+            for flag in flags
+            if flag not in names
+        }
 
     def options_in(self, version: str) -> dict[str, Option]:
         """Options that the version knows, as far as versions are recorded."""
@@ -175,6 +204,15 @@ class EngineCatalog:
     """Every engine we know how to run."""
 
     engines: Mapping[str, Engine]
+
+    def engines_for(self, topology: str) -> tuple[str, ...]:
+        """Engines that can serve in a topology."""
+        return tuple(name for name, e in self.engines.items() if topology in e.topologies)
+
+    def runs_on_cpu(self, engine: str, version: str) -> bool:
+        """Whether there is a build of that version for machines without a GPU."""
+        release = self.engine(engine).versions.get(version)
+        return release is not None and release.cpu is not None
 
     def versions(self, engine: str) -> tuple[str, ...]:
         """Versions of the engine that are known; empty when the engine is not."""
@@ -203,6 +241,8 @@ class Routing(Document):
     picker_verbosity: int
     scrape_milliseconds: int
     router_verbosity: int
+    llm_d: LlmDRouter
+    worker_routers: dict[str, WorkerRouter]
 
 
 def numbers(version: str) -> tuple[int, ...]:

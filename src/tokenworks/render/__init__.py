@@ -14,11 +14,10 @@ from pathlib import Path
 from tokenworks.render import platform
 from tokenworks.render.defaults import helm_values
 from tokenworks.render.helm import RenderTools, template
+from tokenworks.render.model import model_ready_seconds, model_values
 from tokenworks.render.release import Layer, Release
 from tokenworks.render.values import (
     gateway_values,
-    model_ready_seconds,
-    model_values,
     queues_values,
     tenant_namespace,
     tenant_values,

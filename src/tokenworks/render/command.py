@@ -109,7 +109,7 @@ def shared_flags(model: ModelRelease) -> dict[str, FlagValue]:
         (engine.weights_flag if engine.weights == "flag" and not hub else None, weights),
         (hub, weights),
         (names.max_context, spec.model.max_context),
-        (names.host, "0.0.0.0"),  # noqa: S104  the pod's own network
+        (names.host, "0.0.0.0"),
         (names.metrics, True),
         (names.revision, revision),
         (names.load_format, engine.stream_format if where.scheme in STREAMED else None),
@@ -135,7 +135,9 @@ def _prefix(model: ModelRelease, engine: Engine) -> list[tuple[str | None, FlagV
     return [(cache.flag, wanted)]
 
 
-def settle(engine: Engine, flags: Mapping[str, FlagValue]) -> tuple[dict[str, FlagValue], dict[str, str]]:
+def settle(
+    engine: Engine, flags: Mapping[str, FlagValue]
+) -> tuple[dict[str, FlagValue], dict[str, str]]:
     """Flags, and variables for those that the engine only reads from its environment."""
     only_env = {n: o.env for n, o in engine.options.items() if o.only_env and o.env}
     env = {only_env[n]: _text(v) for n, v in flags.items() if n in only_env}
@@ -149,7 +151,7 @@ def _text(value: FlagValue) -> str:
 
 
 def _derived_env(model: ModelRelease, engine: Engine, weights: WeightsValues) -> dict[str, str]:
-    env = {**engine.env, "TMPDIR": "/tmp"}  # noqa: S108  a volume of the pod
+    env = {**engine.env, "TMPDIR": "/tmp"}
     env |= {name: f"/cache/{folder}" for name, folder in engine.caches.items()}
     kept = weights.kind != "none"
     own_store = engine.weights == "none" and kept
@@ -197,7 +199,6 @@ def engine_values(stack: Stack, model: ModelRelease, weights: WeightsValues) -> 
     _refuse_repeated(stack, model, "env", given.env, (*env, engine.hub_token or ""))
     flags, set_by_env = settle(engine, {**given.flags, **derived})
     secret, names = model.spec.model.token_secret, engine.flags
-    metrics = engine.metrics_of(version_of(model))
     return EngineValues(
         image=image_of(model),
         command=_command(model, engine),
@@ -220,6 +221,4 @@ def engine_values(stack: Stack, model: ModelRelease, weights: WeightsValues) -> 
         else {},
         port=engine.port,
         user=engine.user,
-        metrics_path=engine.paths.metrics or None,
-        metrics={name: getattr(metrics, name) for name in type(metrics).__base__.model_fields},
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, cast
 
+from tokenworks.render.model import model_values
 from tokenworks.render.values import (
     gateway_values,
-    model_values,
     queues_values,
     tenant_values,
 )
@@ -19,11 +19,11 @@ from tokenworks.spec.model import (
     Engine,
     ModelRelease,
     ModelReleaseSpec,
-    Resources,
     Startup,
     Weights,
     WeightsCache,
 )
+from tokenworks.spec.resources import Resources
 from tokenworks.spec.stack import Stack
 from tokenworks.spec.tenant import Tenant, TenantSpec
 
@@ -44,7 +44,7 @@ def _default_stack() -> Stack:
         spec=ModelReleaseSpec(
             tenant="default",
             model=Weights(uri="dummy://simulator", size="1Mi", max_context=8192),
-            engine=Engine(name="simulator", version="0.1.0"),
+            engine=Engine(name="simulator"),
             resources=Resources(gpus=0, cpu="100m", memory="256Mi", ephemeral_storage="256Mi"),
             caches=Caches(weights=WeightsCache(kind="none")),
             startup=Startup(load="60s", drain="30s"),

@@ -113,6 +113,16 @@ class Kueue(Component):
     )
 
 
+class LlmD(Document):
+    """llm-d's router for models whose prompts and answers are computed by different pods."""
+
+    router: Literal["0.4.0", "0.10.0"] = Field(
+        default="0.10.0",
+        description="Release of picker and sidecar. 0.4.0 is the last that is published as source "
+        "module, and so what clusters without an image registry run.",
+    )
+
+
 class Platform(Document):
     """Operators and CRDs the environment installs."""
 
@@ -120,6 +130,7 @@ class Platform(Document):
     leader_worker_set: Component = Field(
         default=Component(), description="Groups of pods that live and die together."
     )
+    llm_d: LlmD = Field(default=LlmD(), description="Router for prefill and decode.")
 
 
 def _no_address(value: str) -> str:

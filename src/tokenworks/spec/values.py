@@ -60,9 +60,7 @@ class EngineMetrics(Document):
 
     queued: str = Field(description="Requests that wait; empty: there is none.")
     running: str = Field(description="Requests that run; empty: there is none.")
-    kv_usage: str = Field(
-        description="Part of the KV cache in use, 0 to 1; empty: there is none."
-    )
+    kv_usage: str = Field(description="Part of the KV cache in use, 0 to 1; empty: there is none.")
     lora: str = Field(description="Adapters that are loaded; empty: there is no such gauge.")
     cache_info: str = Field(
         description="Block size and number of KV blocks, as labels; empty: there is none."
@@ -122,8 +120,6 @@ class EngineValues(Document):
     secret_env: dict[EnvName, SecretKey] = Field(description="Environment from Secrets.")
     port: Port = Field(description="Port that requests and metrics are asked on.")
     user: Annotated[int, Field(ge=1)] = Field(description="Uid and gid; never root.")
-    metrics_path: HttpPath | None = Field(default=None, description="Where the gauges are.")
-    metrics: EngineMetrics = Field(description="What the gauges are called.")
 
 
 class StartupProbe(Document):
@@ -271,6 +267,9 @@ class PickerValues(Document):
         "reads them."
     )
     arguments: tuple[str, ...] = Field(description="Arguments beside the chart's own.")
+    objective_group: DnsName = Field(
+        description="API group of the objectives it watches where their CRDs are installed."
+    )
     failure_mode: Literal["FailClose", "FailOpen"] = Field(
         description="Without a picker: refuse requests, or spread them blindly."
     )
@@ -383,7 +382,7 @@ class RouterPodValues(Document):
     """The engine's own router, which pairs prefill and decode."""
 
     image: Image = Field(description="Image of the router.")
-    command: Annotated[tuple[str, ...], Field(min_length=1)] = Field(description="In exec form.")
+    command: tuple[str, ...] = Field(description="In exec form; empty: the image's own.")
     arguments: tuple[str, ...] = Field(description="Its arguments.")
     port: Port = Field(description="Port of requests.")
     metrics_port: Port = Field(description="Port of metrics.")

@@ -1,0 +1,188 @@
+"""One ModelRelease in, values of the chart `model` out.
+
+The arithmetic that spans documents is here: how long a start takes, how much disk a pod
+needs. What is a plain sum of values (rollout deadline, grace period) the chart adds up, so
+that it also holds for those who install it by hand.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from tokenworks.catalog.engines import Engine, load_routing
+from tokenworks.render.command import (
+    STREAMED,
+    WEIGHTS_PATH,
+    engine_of,
+    engine_values,
+    played,
+    source,
+)
+from tokenworks.render.picking import picker, router
+from tokenworks.render.roles import Release, mebibytes, roles
+from tokenworks.spec.common import Image, duration_seconds, quantity_value
+from tokenworks.spec.layout import layout
+from tokenworks.spec.model import ModelRelease
+from tokenworks.spec.stack import Stack
+from tokenworks.spec.tenant import Tenant
+from tokenworks.spec.values import (
+    ApiServer,
+    LivenessProbe,
+    ModelNetwork,
+    ModelValues,
+    ParentGateway,
+    Probes,
+    ReadinessProbe,
+    RouteValues,
+    ScratchValues,
+    StartupProbe,
+    Timing,
+    WeightsValues,
+)
+
+GATEWAY: Final = "gateway"
+"""Name of the Gateway; Istio calls its Service `gateway-istio`."""
+LISTENER: Final = "http"
+TENANT_LABEL: Final = "tokenworks.dev/tenant"
+"""On a tenant's namespace; its value is the tenant. The gateway takes routes from there only."""
+PRE_STOP_SECONDS: Final = 10
+BUFFER_SECONDS: Final = 30
+DNS: Final = "kube-system"
+MONITORING: Final = "monitoring"
+DOMAIN: Final = "cluster.local"
+_API_SERVER: Final = ApiServer(cidr="0.0.0.0/0", ports=(443, 6443))
+
+
+def start_seconds(model: ModelRelease) -> int:
+    """From container start to healthy: size / bandwidth, then load. Every deadline builds on it."""
+    startup = model.spec.startup
+    fetch = quantity_value(model.spec.model.size) / quantity_value(
+        startup.download_bytes_per_second
+    )
+    return max(1, math.ceil(fetch + duration_seconds(startup.load)))
+
+
+def timing(model: ModelRelease) -> Timing:
+    """The budget of one pod's start and stop."""
+    engine = engine_of(model)
+    return Timing(
+        start_seconds=start_seconds(model),
+        image_pull_seconds=max(1, math.ceil(duration_seconds(engine.image_pull))),
+        pre_stop_seconds=PRE_STOP_SECONDS,
+        drain_seconds=math.ceil(duration_seconds(model.spec.startup.drain)),
+        buffer_seconds=BUFFER_SECONDS,
+    )
+
+
+def model_ready_seconds(model: ModelRelease) -> float:
+    """How long a rollout may take. Pods are replaced one after another, the old one first;
+    decode starts after prefill."""
+    time, parts = timing(model), layout(model.spec)
+    start = time.image_pull_seconds + time.start_seconds + time.buffer_seconds
+    stop = time.pre_stop_seconds + time.drain_seconds + time.buffer_seconds
+    return float((start + stop) * sum(max(1, role.replicas) for role in parts))
+
+
+def _image(reference: str) -> Image:
+    """`registry/image:tag@sha256:…` taken apart."""
+    name, _, digest = reference.partition("@")
+    head, slash, last = name.rpartition("/")
+    repository, _, tag = last.partition(":")
+    return Image(repository=f"{head}{slash}{repository}", tag=tag or None, digest=digest or None)
+
+
+def weights_values(model: ModelRelease) -> WeightsValues:
+    """Where weights live inside the pods."""
+    where, cache = source(model), model.spec.caches.weights
+    if where.scheme == "pvc":
+        claim = where.rest.partition("/")[0]
+        return WeightsValues(kind="pvc", claim=claim, path=WEIGHTS_PATH)
+    if where.scheme == "oci":
+        return WeightsValues(kind="image", image=_image(where.rest), path=WEIGHTS_PATH)
+    # Streamed weights go to GPU memory and never touch the disk.
+    if cache.kind == "none" or where.scheme in (*STREAMED, "dummy") or played(model):
+        return WeightsValues(kind="none", path=WEIGHTS_PATH)
+    if cache.kind == "pvc":
+        return WeightsValues(kind="pvc", claim=cache.claim, path=WEIGHTS_PATH)
+    fifth_more = mebibytes(quantity_value(model.spec.model.size) * 1.2)
+    return WeightsValues(kind="ephemeral", size=cache.size or fifth_more, path=WEIGHTS_PATH)
+
+
+def _scratch(model: ModelRelease, engine: Engine, weights: WeightsValues) -> ScratchValues:
+    cache = engine.scratch.cache
+    if weights.kind == "none" and source(model).scheme == "hf" and not played(model):
+        # Without a volume of their own the weights are downloaded into the cache.
+        cache = mebibytes(quantity_value(cache) + quantity_value(model.spec.model.size) * 1.2)
+    return ScratchValues(tmp=engine.scratch.tmp, cache=cache)
+
+
+def _probes(engine: Engine, start: int) -> Probes:
+    # A short start is noticed quickly; a long one is not asked after hundreds of times.
+    period = 2 if start <= 120 else 10
+    timeout = max(5, math.ceil(duration_seconds(engine.probe_timeout)))
+    paths = engine.paths
+    return Probes(
+        startup=StartupProbe(path=paths.startup, period_seconds=period, timeout_seconds=timeout),
+        readiness=ReadinessProbe(
+            path=paths.readiness, period_seconds=5, timeout_seconds=timeout, failure_threshold=3
+        ),
+        liveness=LivenessProbe(
+            path=paths.liveness,
+            period_seconds=20,
+            timeout_seconds=max(10, timeout),
+            failure_threshold=5,
+        ),
+    )
+
+
+def _route(stack: Stack, model: ModelRelease) -> RouteValues:
+    gateway, engine = stack.environment.spec.gateway, engine_of(model)
+    named = engine.api == "openai"
+    return RouteValues(
+        gateway=ParentGateway(name=GATEWAY, namespace=gateway.namespace, listener=LISTENER),
+        header=load_routing().model_header,
+        model=model.served_name,
+        path="/v1" if named else f"/v2/models/{model.served_name}",
+        by_model=named,
+        timeout=model.spec.route.timeout or gateway.request_timeout,
+    )
+
+
+def tenant_of(stack: Stack, model: ModelRelease) -> Tenant:
+    """The tenant that owns a release."""
+    return next(t for t in stack.tenants if t.metadata.name == model.spec.tenant)
+
+
+def model_values(stack: Stack, model: ModelRelease) -> ModelValues:
+    """Values of the chart `model` for one release.
+
+    Raises:
+        UsageError: the document repeats a flag or variable that is derived, or names an
+            engine version that has no image.
+    """
+    engine, tenant = engine_of(model), tenant_of(stack, model)
+    weights, time = weights_values(model), timing(model)
+    scratch, route = _scratch(model, engine, weights), _route(stack, model)
+    release = Release(stack, model, weights, scratch)
+    return ModelValues(
+        labels={**model.metadata.labels, TENANT_LABEL: tenant.metadata.name},
+        pod_labels=tenant.spec.cost_labels,
+        engine=engine_values(stack, model, weights),
+        probes=_probes(engine, time.start_seconds),
+        timing=time,
+        weights=weights,
+        scratch=scratch,
+        roles=roles(release),
+        expressed_as=model.spec.topology.expressed_as or "native",
+        route=route,
+        picker=picker(release),
+        router=router(release, route.timeout, time.drain_seconds),
+        network=ModelNetwork(
+            dns_namespace=DNS,
+            monitoring_namespace=MONITORING,
+            cluster_domain=DOMAIN,
+            api_server=_API_SERVER,
+            download=source(model).downloads and weights.kind != "pvc" and not played(model),
+        ),
+    )
