@@ -236,7 +236,7 @@ class _Reader:
 
     def _split(self, parts: list[_Part], value: Word) -> None:
         """Unquoted values are split at blanks."""
-        if value.unknown or not re.search(r"\s", value.text):
+        if value.unknown or not value.bare or not re.search(r"\s", value.text):
             parts[-1].add(value)
             return
         pieces = re.split(r"\s+", value.text)
@@ -287,8 +287,8 @@ class _Reader:
 
     def _unknown(self, text: str) -> Word:
         # `$(NAME)` was left by Kubernetes, which does not know the value yet.
-        match = _KUBERNETES.fullmatch(text)
-        return Word(text, (match[2] if match and not match[1] else text,))
+        match = re.fullmatch(r"\$\(([A-Z_][A-Z0-9_]*)\)", text)
+        return Word(text, (match[1] if match else text,))
 
     def _value(self, name: str) -> Word:
         if not re.fullmatch(_NAME, name):
@@ -357,6 +357,7 @@ class _Part:
     def add(self, word: Word) -> None:
         self.text += word.text
         self.unknown += word.unknown
+        self.quoted = self.quoted or not word.bare
 
     def word(self) -> Word:
         return Word(self.text, self.unknown, not self.quoted)
