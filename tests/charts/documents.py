@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tokenworks.render.defaults import default_values, helm_values
-from tokenworks.render.values import gateway_values, model_values, queues_values, tenant_values
+from tokenworks.render.model import model_values
+from tokenworks.render.values import gateway_values, queues_values, tenant_values
 from tokenworks.spec.environment import Environment
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.stack import Stack

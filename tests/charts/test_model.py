@@ -12,7 +12,7 @@ import yaml
 from tests.charts.documents import model, simulator, values_of
 from tests.charts.rendering import Helm, Objects
 from tokenworks.catalog.engines import load_engines
-from tokenworks.render.values import timing
+from tokenworks.render.model import timing
 from tokenworks.spec.common import quantity_value
 
 pytestmark = pytest.mark.helm

@@ -161,13 +161,13 @@ class Engine(Document):
 
     def reserved_flags(self) -> frozenset[str]:
         """Flags that we derive, which documents may therefore not set."""
-        derived = self.flags.model_dump(exclude_none=True)
+        # What sizes the KV cache may be given as a flag where its field is left out.
+        derived = self.flags.model_dump(exclude_none=True, exclude={"memory_fraction", "block_size"})
         drain = self.drain.flag if self.drain is not None else None
         prefix = self.prefix_cache.flag if self.prefix_cache is not None else None
-        kv = self.kv_dtypes.flags if self.kv_dtypes is not None else ()
         ranks = self.parallel.model_dump(exclude_none=True).values()
         weights = (self.weights_flag, self.hub_flag)
-        flags = (*derived.values(), drain, prefix, *kv, *ranks, *weights)
+        flags = (*derived.values(), drain, prefix, *ranks, *weights)
         return frozenset(flag for flag in flags if flag)
 
     def metrics_of(self, version: str) -> Metrics:

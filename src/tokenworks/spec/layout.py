@@ -74,7 +74,9 @@ def layout(spec: ModelReleaseSpec) -> tuple[RoleLayout, ...]:
         prefill = _role(spec, "prefill", topology.prefill or Role())
         return (prefill, _role(spec, "decode", topology.decode or Role()))
     nodes = 1 if topology.kind == "single" else topology.nodes or DEFAULT_NODES
-    stages = _stages(spec.resources.gpus, nodes, topology.tensor_parallel)
+    # Without GPUs the ranks are played: one stage a pod, or two copies of the model.
+    played = 2 if topology.kind == "wide-ep" else 1
+    stages = _stages(spec.resources.gpus, nodes, topology.tensor_parallel, played)
     pipeline, data = topology.pipeline_parallel or 1, topology.data_parallel or 1
     if topology.kind == "multi-node":
         pipeline = topology.pipeline_parallel or stages
@@ -94,9 +96,9 @@ def layout(spec: ModelReleaseSpec) -> tuple[RoleLayout, ...]:
     return (engine,)
 
 
-def _stages(gpus: int, nodes: int, tensor: int) -> int:
-    """How often the tensor ranks fit into the group; without GPUs, two a pod are played."""
-    return max(1, nodes * gpus // tensor) if gpus else 2 * nodes
+def _stages(gpus: int, nodes: int, tensor: int, played: int = 1) -> int:
+    """How often the tensor ranks fit into the group; without GPUs, `played` of them a pod."""
+    return max(1, nodes * gpus // tensor) if gpus else played * nodes
 
 
 def _role(spec: ModelReleaseSpec, name: Literal["prefill", "decode"], role: Role) -> RoleLayout:

@@ -41,7 +41,8 @@ DnsName = Annotated[
 EnvName = Annotated[str, Form(r"[A-Z_][A-Z0-9_]*", "upper-case letters, digits and _")]
 ServedName = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9._/-]*", "a served name", max_length=63)]
 ResourceName = Annotated[
-    str, Form(r"([a-z0-9.-]+/)?[a-z][a-z0-9.-]*", "a Kubernetes resource name")
+    str,
+    Form(r"([a-z0-9.-]+/)?[a-z][A-Za-z0-9.-]*", "a Kubernetes resource name"),
 ]
 
 
