@@ -34,9 +34,7 @@ def cluster_of(stack: Stack, made_here: Path) -> ClusterArgs:
     spec = stack.environment.spec.cluster
     if spec.provider == "local":
         return ClusterArgs(str(made_here), None, f"local/{stack.name}")
-    # kind adds this context to the user's kubeconfig; every other cluster has to name its own.
-    context = spec.context or f"kind-{stack.name}"
-    return ClusterArgs(spec.kubeconfig, context, context)
+    return ClusterArgs(spec.kubeconfig, stack.kube_context, stack.kube_context)
 
 
 class Cluster(pulumi.ComponentResource):

@@ -267,17 +267,21 @@ def test_a_revision_is_asked_for_where_it_means_something(
         assert "spec.model.revision: is missing" in problems_of(root, engines)[0]
 
 
+def with_variable(root: Path, name: str) -> Path:
+    """The root, with a variable in the model's document."""
+    file = root / "stacks" / "env" / MODEL
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("0.1.0", f'0.1.0\n    env:\n      {name}: "x"'))
+    return root
+
+
 @pytest.mark.parametrize(
     "name", ["TOKENIZERS_PARALLELISM", "VLLM_MAX_TOKENS", "PASSWORD_FILE", "KEYS_DIR", "MONKEY"]
 )
 def test_names_that_hold_no_secret(
     name: str, stack_root: Callable[..., Path], engines: EngineCatalog
 ) -> None:
-    root = stack_root()
-    file = root / "stacks" / "env" / MODEL
-    text = file.read_text(encoding="utf-8")
-    file.write_text(text.replace("0.1.0", f'0.1.0\n    env:\n      {name}: "x"'))
-    load_stack(root, "env", engines)
+    load_stack(with_variable(stack_root(), name), "env", engines)
 
 
 @pytest.mark.parametrize(
@@ -287,9 +291,6 @@ def test_names_that_hold_no_secret(
 def test_names_that_hold_a_secret(
     name: str, stack_root: Callable[..., Path], engines: EngineCatalog
 ) -> None:
-    root = stack_root()
-    file = root / "stacks" / "env" / MODEL
-    text = file.read_text(encoding="utf-8")
-    file.write_text(text.replace("0.1.0", f'0.1.0\n    env:\n      {name}: "x"'))
+    root = with_variable(stack_root(), name)
     (problem,) = problems_of(root, engines)
     assert "tokenSecret" in problem

@@ -33,7 +33,7 @@ class Answer:
 
 def served_names(stack: Stack) -> list[str]:
     """Names that requests use in their `model` field."""
-    return [m.spec.model.served_name or m.metadata.name for m in stack.models]
+    return [model.served_name for model in stack.models]
 
 
 def _chunks(response: httpx.Response) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import tokenworks
-from tokenworks.errors import UsageError
 from tokenworks.render.helm import RenderTools
 from tokenworks.spec.stack import Stack
 
@@ -42,13 +41,3 @@ def render_tools() -> RenderTools:
 def environments() -> list[str]:
     """Names under stacks/ that have an environment document."""
     return sorted(p.parent.name for p in (root() / "stacks").glob("*/environment.yaml"))
-
-
-def require(condition: bool, message: str) -> None:
-    """Refuse wrong usage.
-
-    Raises:
-        UsageError: with `message`, when the condition does not hold.
-    """
-    if not condition:
-        raise UsageError(message)

@@ -53,8 +53,7 @@ def kubectl(stack: Stack) -> list[str]:
     program = shutil.which("kubectl")
     if program is None:
         raise TokenworksError("kubectl is not on PATH: it reaches the cluster of this environment")
-    # kind adds this context to the user's kubeconfig; every other cluster has to name its own.
-    command = [program, "--context", cluster.context or f"kind-{stack.name}"]
+    command = [program, "--context", stack.kube_context]
     command += ["--kubeconfig", cluster.kubeconfig] if cluster.kubeconfig else []
     return command
 

@@ -29,7 +29,7 @@ def _kubectl(stack: Stack) -> list[str]:
         return [*command, "--kubeconfig", str(kubeconfig_path(stack.name))]
     if cluster.kubeconfig:
         command += ["--kubeconfig", str(Path(cluster.kubeconfig).expanduser())]
-    return [*command, "--context", cluster.context or f"kind-{stack.name}"]
+    return [*command, "--context", stack.kube_context]
 
 
 def remove(stack: Stack) -> None:

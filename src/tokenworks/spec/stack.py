@@ -38,3 +38,11 @@ class Stack:
     def name(self) -> str:
         """Name of the environment and of its Pulumi stack."""
         return self.environment.metadata.name
+
+    @property
+    def kube_context(self) -> str:
+        """The kubeconfig context that reaches a cluster which is not the built-in one.
+
+        kind adds this context to the user's kubeconfig; every other cluster has to name its own.
+        """
+        return self.environment.spec.cluster.context or f"kind-{self.name}"

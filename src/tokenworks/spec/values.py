@@ -477,13 +477,6 @@ class GatewayValues(Document):
     network: GatewayNetwork = Field(description="Who may talk to whom.")
 
 
-class PoolRdma(Document):
-    """RDMA devices of a node pool."""
-
-    resource: ResourceName = Field(description="Extended resource.")
-    per_node: Annotated[int, Field(ge=1, le=64)] = Field(description="Devices of one node.")
-
-
 class FlavorValues(Document):
     """A node pool, as Kueue sees it."""
 
