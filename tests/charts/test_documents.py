@@ -7,7 +7,7 @@ import pytest
 from tests.charts.documents import model, simulator, stack
 from tokenworks.catalog.engines import load_engines, load_routing
 from tokenworks.errors import UsageError
-from tokenworks.render.values import model_ready_seconds, model_values, start_seconds
+from tokenworks.render.model import model_ready_seconds, model_values, start_seconds
 from tokenworks.spec.common import quantity_value
 from tokenworks.spec.model import ModelRelease, RoutingProfile
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,26 +12,50 @@ import pytest
 HERE = Path(__file__).parent
 
 
-class KnownFlags:
-    """Flags that are derived, whatever the engine."""
+@dataclass(frozen=True)
+class KnownEngine:
+    """One engine of the catalog below."""
+
+    topologies: Sequence[str]
+    weights_from: Sequence[str]
+    gpu: str = "required"
+    image_pull: str = "60s"
+    default: str = "0.26.0"
 
     def reserved_flags(self) -> Set[str]:
         return {"port", "max-model-len"}
 
-    @property
-    def image_pull(self) -> str:
-        return "60s"
+    def unknown_flags(self, flags: Iterable[str], version: str) -> Mapping[str, Sequence[str]]:
+        return {flag: ("x-flag",) for flag in flags if flag.startswith("misspelt")}
 
 
 class KnownEngines:
     """A catalog of engines that does not change with the repository's."""
 
-    def engine(self, name: str) -> KnownFlags:
-        assert name in ("simulator", "vllm")
-        return KnownFlags()
+    ENGINES = {
+        "simulator": KnownEngine(("single",), ("dummy",), gpu="optional", default="0.1.0"),
+        "vllm": KnownEngine(
+            ("single", "multi-node", "disaggregated", "wide-ep"),
+            ("hf", "s3", "gs", "pvc", "oci", "dummy"),
+        ),
+        "sglang": KnownEngine(
+            ("single", "multi-node", "disaggregated"), ("hf", "pvc", "oci", "dummy")
+        ),
+        "ollama": KnownEngine(("single",), ("pvc", "oci"), gpu="optional", default="0.40.0"),
+    }
+
+    def engine(self, name: str) -> KnownEngine:
+        return self.ENGINES[name]
+
+    def engines_for(self, topology: str) -> Collection[str]:
+        return [name for name, engine in self.ENGINES.items() if topology in engine.topologies]
+
+    def runs_on_cpu(self, engine: str, version: str) -> bool:
+        return False
 
     def versions(self, engine: str) -> Collection[str]:
-        return {"simulator": ("0.1.0",), "vllm": ("0.25.0", "0.26.0")}.get(engine, ())
+        known = {"simulator": ("0.1.0",), "vllm": ("0.25.0", "0.26.0"), "sglang": ("0.5.16",)}
+        return known.get(engine, ())
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from policies.secrets import secret_flags
@@ -125,14 +125,27 @@ def _gpu_or_none(
 
 def _flags(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Problem]:
     engine = model.document.spec.engine
-    reserved = catalog.engine(engine.name).reserved_flags()
-    for flag in sorted(reserved & engine.flags.keys()):
-        yield model.problem(
-            ("spec", "engine", "flags", flag),
-            "is derived from the document's other fields",
-            "flags that no field stands for",
-            "remove it, and set the field instead",
-        )
+    facts = catalog.engine(engine.name)
+    reserved, version = facts.reserved_flags(), engine.version or facts.default
+    topology = model.document.spec.topology
+    given: list[tuple[FieldPath, Mapping[str, object]]] = [(("spec", "engine"), engine.flags)]
+    for name, role in (("prefill", topology.prefill), ("decode", topology.decode)):
+        given += [(("spec", "topology", name), role.flags)] if role else []
+    for path, flags in given:
+        for flag in sorted(reserved & flags.keys()):
+            yield model.problem(
+                (*path, "flags", flag),
+                "is derived from the document's other fields",
+                "flags that no field stands for",
+                "remove it, and set the field instead",
+            )
+        for flag, near in sorted(facts.unknown_flags(flags, version).items()):
+            yield model.problem(
+                (*path, "flags", flag),
+                f"is no flag of {engine.name} {version}",
+                "flags that `./tokenworks engines` lists",
+                f"did you mean {' or '.join(near)}?" if near else "remove it",
+            )
 
 
 def _secrets(model: Sourced[ModelRelease]) -> Iterator[Problem]:
@@ -234,7 +247,7 @@ def _fits(
         (gpus_path(role, model.document), gpus),
         (role_field(role, model.document, "tensorParallel", "tensor_parallel"), role.tensor),
     ):
-        if count > node and gpus:
+        if count > node:
             yield model.problem(
                 path,
                 f"found {count}, but nodes of pool {name} have {node} GPUs",
