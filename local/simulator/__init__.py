@@ -15,4 +15,4 @@ relatively and nothing else of this repository.
     plan       what a process is to do process    runs it
 """
 
-VERSION = "0.2.0"
+VERSION = "0.1.0"

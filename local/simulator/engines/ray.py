@@ -49,9 +49,7 @@ def plan(arguments: Sequence[str], environ: Mapping[str, str], knobs: Knobs) -> 
     host, _, number = given["address"].rpartition(":")
     host, number = (host, number) if host else (number, str(RAY_PORT))
     try:
-        meeting = Meeting(
-            host.strip("[]"), port(number), "ray node", 0, (), knobs.join_seconds, False
-        )
+        where = port(number)
     except (ValueError, ArgumentTypeError):
         raise CommandLineError(f"argument --address: no port in {given['address']!r}") from None
     meeting = Meeting(host.strip("[]"), where, "ray node", 0, (), knobs.join_seconds, False)
