@@ -33,6 +33,8 @@ def plan_of(arguments: Sequence[str], environ: Mapping[str, str]) -> Plan:
 
 async def main(plan: Plan) -> int:
     """Serve until told to stop."""
+    if plan == Plan(without_effect=plan.without_effect):
+        return 0  # nothing that would go on
     pod = os.environ.get("POD_NAME") or socket.gethostname()
     return await Process(plan, WallClock(), pod).run()
 

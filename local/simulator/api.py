@@ -2,7 +2,8 @@
 
 Every answer carries `x-served-by` (the pod) and `x-request-id` (the client's, or a new
 one). Answers also say the pod in `system_fingerprint`, which streams carry in each event.
-If another pod computed the prompt, `x-prefilled-by` and `prefilled_by` name it.
+Completions say the core's rank in `x-served-rank`; if another pod computed the prompt,
+`x-prefilled-by` and `prefilled_by` name it.
 
 Which of the endpoints there are is for the engine that is played to say; it may have more.
 """
@@ -73,7 +74,11 @@ class Call:
     @property
     def headers(self) -> dict[str, str]:
         """What else the answer's head says."""
-        return {"x-prefilled-by": by} if (by := self.place.prefilled_by) else {}
+        by = self.place.prefilled_by
+        return {
+            "x-served-rank": str(self.place.core.rank),
+            **({"x-prefilled-by": by} if by else {}),
+        }
 
     def usage(self, completion: int, cached: int) -> dict[str, Any]:
         """OpenAI's usage object."""

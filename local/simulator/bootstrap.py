@@ -14,7 +14,7 @@ import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -49,8 +49,15 @@ def _failed(message: str) -> ApiError:
     return ApiError(message, 500, "InternalServerError")
 
 
+def _said(ask: Ask, name: str) -> object:
+    """Routers say it in an array when the prompt is one."""
+    value: object = ask.transfer.get(name)
+    items = cast(list[object], value) if isinstance(value, list) else [value]
+    return items[0] if len(items) == 1 else items
+
+
 def _room_of(ask: Ask) -> int:
-    room = ask.transfer.get("bootstrap_room")
+    room = _said(ask, "bootstrap_room")
     if isinstance(room, bool) or not isinstance(room, int):
         raise ApiError(
             "Disaggregated request received without bootstrap room id: send it through a router",
@@ -60,7 +67,7 @@ def _room_of(ask: Ask) -> int:
 
 
 def _is_fake(ask: Ask) -> bool:
-    return ask.transfer.get("bootstrap_host") == FAKE_HOST
+    return _said(ask, "bootstrap_host") == FAKE_HOST
 
 
 class Prefill(Exchange):
@@ -221,8 +228,7 @@ class Decode(Exchange):
         return []
 
     async def _read(self, ask: Ask, number: int) -> str:
-        host = ask.transfer.get("bootstrap_host")
-        port = ask.transfer.get("bootstrap_port")
+        host, port = _said(ask, "bootstrap_host"), _said(ask, "bootstrap_port")
         port = 8998 if port is None else port
         if not isinstance(host, str) or isinstance(port, bool) or not isinstance(port, int):
             raise PeerError("the request says no bootstrap_host or a wrong bootstrap_port")

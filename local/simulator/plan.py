@@ -40,5 +40,7 @@ class Plan:
     """What listens in a process without servers."""
     failure_seconds: float = 0.0
     """Between the break of the group and the end of the process."""
+    linger_seconds: float = 0.0
+    """Between SIGTERM and the end of a process without servers, if the leader stays."""
     without_effect: tuple[str, ...] = ()
     """Flags that mean nothing to a simulation."""

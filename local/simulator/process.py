@@ -24,6 +24,7 @@ from .group import GroupError, join
 from .kv import Listener
 from .plan import Plan
 from .service import Service
+from .waiting import within
 
 # Once drained, connections get this long to take their last bytes.
 _CLOSING_SECONDS = 2
@@ -104,8 +105,8 @@ class Process:
     async def _run(self, one: _Server) -> None:
         try:
             await one.serve()
-        except SystemExit as error:  # uvicorn's way to say that the port is taken
-            self._finish(int(error.code or 1) if isinstance(error.code, int) else 1)
+        except SystemExit:  # uvicorn's way to say that the port is taken
+            self._finish(1)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -128,6 +129,9 @@ class Process:
 
     async def _drain(self) -> None:
         await asyncio.gather(*(service.drain() for service in self._services))
+        if not self._services:
+            # Ranks without servers finish what the leader's clients wait for.
+            await within(self._clock, self._end, self._plan.linger_seconds)
         self._finish(0)
 
     def _finish(self, code: int) -> None:
@@ -153,7 +157,10 @@ class Process:
             reason = await self._group.broken()
         except (GroupError, OSError) as error:
             reason = str(error)
-        if self._draining is not None or self._end.is_set():
+        if self._end.is_set():
+            return
+        if self._draining is not None and not self._services:
+            self._finish(0)
             return
         _log.error("the group is broken: %s", reason)
         for service in self._services:

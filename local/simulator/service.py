@@ -120,9 +120,8 @@ class Service:
     @property
     def healthy(self) -> bool:
         """What health checks are told."""
-        return self.phase == "ready" or (
-            self.phase == "draining" and self.setup.healthy_while_draining
-        )
+        ending = self.phase in ("draining", "closed")
+        return self.phase == "ready" or (ending and self.setup.healthy_while_draining)
 
     def check_serving(self) -> None:
         """Refuse work that cannot be done now.

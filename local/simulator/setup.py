@@ -39,5 +39,6 @@ class Setup:
     in_group: bool = False
     """Ready only once all members of a group have joined."""
     healthy_while_draining: bool = False
+    """Health checks go on succeeding after SIGTERM, as in engines that do not know of it."""
     known_as: Callable[[str], str] = str
     """The served name that a client means by a name."""

@@ -25,12 +25,19 @@ from .knobs import Knobs
 
 # Slots when the command line does not say.
 _SLOTS = 4
+
+
+def _integer(text: str) -> int:
+    return int(text)
+
+
+_integer.__name__ = "whole number"
 _FLAGS = (
     Flag(("--model", "-m")),
     Flag(("--hf-repo", "-hf", "-hfr")),
     Flag(("--alias", "-a")),
-    Flag(("--ctx-size", "-c"), int, 0),
-    Flag(("--parallel", "-np"), int, -1),
+    Flag(("--ctx-size", "-c"), _integer, 0),
+    Flag(("--parallel", "-np"), _integer, -1),
     Flag(("--host",), default="127.0.0.1"),
     Flag(("--port",), port, 8080),
     Flag(("--metrics",), kind="both", default=False),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -85,6 +86,7 @@ def plan(arguments: Sequence[str], environ: Mapping[str, str], knobs: Knobs) -> 
         model_path=model,
         kv=_kv(given, mode, knobs),
         in_group=meeting is not None,
+        known_as=partial(_known_as, given["served-model-name"] or model),
     )
     size = Size(
         given["context-length"],
@@ -105,6 +107,13 @@ def plan(arguments: Sequence[str], environ: Mapping[str, str], knobs: Knobs) -> 
         failure_seconds=knobs.failure_seconds,
         without_effect=given.without_effect,
     )
+
+
+def _known_as(served: str, name: str) -> str:
+    """`model:adapter` is an adapter; any other name is the model, whatever it says."""
+    if name.startswith(f"{served}:"):
+        return name[len(served) + 1 :]
+    return name.partition(":")[2] if ":" in name and name != served else served
 
 
 def _meeting(given: Given, knobs: Knobs) -> Meeting | None:

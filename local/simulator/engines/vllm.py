@@ -113,6 +113,8 @@ def plan(arguments: Sequence[str], environ: Mapping[str, str], knobs: Knobs) -> 
         layout.meeting,
         (given["host"], layout.supervisor_port) if layout.supervisor_port else None,
         failure_seconds=knobs.failure_seconds,
+        # A node that holds a part of every request's model cannot stay behind.
+        linger_seconds=given["shutdown-timeout"] if given["nnodes"] == 1 else 0.0,
         without_effect=(*given.without_effect, *idle),
     )
 

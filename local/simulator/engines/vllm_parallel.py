@@ -91,11 +91,16 @@ def _check(given: Given) -> None:
 
 
 def _ray(knobs: Knobs, environ: Mapping[str, str]) -> Meeting | None:
-    """The head of a Ray cluster: `ray start --head` and the engine are one process here."""
+    """The head of a Ray cluster: `ray start --head` and the engine are one process here.
+
+    RAY_ADDRESS, by which an engine finds its head, may say another port than Ray's own.
+    """
     size = knobs.ray_nodes or _group_size(environ)
     if size < 2:
         return None
-    return Meeting("localhost", RAY_PORT, "ray node", size, (0,), knobs.join_seconds, True)
+    number = environ.get("RAY_ADDRESS", "").rpartition(":")[2]
+    ray_port = int(number) if number.isdecimal() else RAY_PORT
+    return Meeting("localhost", ray_port, "ray node", size, (0,), knobs.join_seconds, True)
 
 
 def _group_size(environ: Mapping[str, str]) -> int:
