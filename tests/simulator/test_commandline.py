@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from local.simulator.engines import plan_as
+from local.simulator.engines import FORMS, plan_as
 from local.simulator.engines.commandline import CommandLineError, Flag, read
 from local.simulator.engines.knobs import Knobs, knobs
 from local.simulator.options import whole
@@ -140,3 +143,10 @@ def test_the_process_ends_with_the_code_and_a_line(
         plan_as(arguments, {"SIMULATOR_OPTIONS": options})
     assert ended.value.code == code
     assert message in capsys.readouterr().err
+
+
+def test_the_guide_lists_every_option_and_engine() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
+    named = re.findall(r"^\| `([a-z-]+)` \|", guide, re.MULTILINE)
+    known = [field.name.replace("_", "-") for field in fields(Knobs)]
+    assert sorted(named) == sorted([*known, *FORMS])
