@@ -1,68 +1,48 @@
-"""Start the simulator: `python3 -m simulator --help`."""
+"""Start the simulator: `python3 -m simulator --help`.
+
+`python3 -m simulator --as ENGINE -- ARGUMENTS` plays a real engine that was started with these
+arguments; the simulator's own options are then a JSON object in SIMULATOR_OPTIONS.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import sys
-from types import FrameType
+from collections.abc import Mapping, Sequence
 
-import uvicorn
-
-from .api import create_app
 from .driver import WallClock
-from .options import Options, parse
-from .service import Service
-
-# Once drained, connections get this long to take their last bytes.
-_CLOSING_SECONDS = 2
-
-
-class _Server(uvicorn.Server):
-    """Uvicorn that drains before it stops; a second signal stops it at once."""
-
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
-        super().__init__(config)
-        self._service = service
-        self._draining: asyncio.Task[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        self._loop = asyncio.get_running_loop()
-        await super().serve(sockets)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self._draining is not None or self._loop is None:
-            super().handle_exit(sig, frame)
-            return
-        self._loop.call_soon_threadsafe(self._begin_drain)
-
-    def _begin_drain(self) -> None:
-        if self._draining is None:
-            self._draining = asyncio.get_running_loop().create_task(self._drain())
-
-    async def _drain(self) -> None:
-        await self._service.drain()
-        self.should_exit = True
+from .engines import plan_as
+from .options import parse
+from .plan import Plan, Server
+from .process import Process
 
 
-def main(options: Options) -> None:
+def plan_of(arguments: Sequence[str], environ: Mapping[str, str]) -> Plan:
+    """What the command line asks for.
+
+    Raises:
+        SystemExit: 2 with a message on wrong usage, 0 after `--help` or `--version`.
+    """
+    if arguments[:1] == ["--as"]:
+        return plan_as(arguments[1:], environ)
+    return Plan((Server(parse(arguments)),))
+
+
+async def main(plan: Plan) -> int:
     """Serve until told to stop."""
+    if plan == Plan(without_effect=plan.without_effect):
+        return 0  # nothing that would go on
     pod = os.environ.get("POD_NAME") or socket.gethostname()
-    service = Service(options, WallClock(), pod)
-    config = uvicorn.Config(
-        create_app(service),
-        host=options.host,
-        port=options.port,
-        log_level="info",
-        access_log=False,
-        timeout_graceful_shutdown=_CLOSING_SECONDS,
-        # Longer than gateways keep idle connections, so that they close first.
-        timeout_keep_alive=75,
-    )
-    _Server(config, service).run()
+    return await Process(plan, WallClock(), pod).run()
 
 
 if __name__ == "__main__":
-    main(parse(sys.argv[1:]))
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s:     %(message)s")
+    plan = plan_of(sys.argv[1:], os.environ)
+    if plan.without_effect:
+        names = " ".join(plan.without_effect)
+        logging.getLogger("simulator").info("no effect here: %s", names)
+    sys.exit(asyncio.run(main(plan)))

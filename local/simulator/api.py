@@ -2,6 +2,10 @@
 
 Every answer carries `x-served-by` (the pod) and `x-request-id` (the client's, or a new
 one). Answers also say the pod in `system_fingerprint`, which streams carry in each event.
+Completions say the core's rank in `x-served-rank`; if another pod computed the prompt,
+`x-prefilled-by` and `prefilled_by` name it.
+
+Which of the endpoints there are is for the engine that is played to say; it may have more.
 """
 
 from __future__ import annotations
@@ -11,9 +15,10 @@ import contextlib
 import json
 import time
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -26,6 +31,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .kv import Place
 from .requests import ApiError, Ask, Kind, parse_ask, parse_body
 from .service import Piece, Service, on_disconnect
 from .text import Answer
@@ -34,7 +40,7 @@ _MAX_ID = 128
 
 
 @dataclass(frozen=True)
-class _Call:
+class Call:
     """One accepted request and what its answers have in common."""
 
     ask: Ask
@@ -42,6 +48,9 @@ class _Call:
     model: str
     lora: str | None
     request_id: str
+    job_id: str
+    """Unique inside the engine; a client may use one id twice at a time."""
+    place: Place
     created: int
     pod: str
 
@@ -58,7 +67,17 @@ class _Call:
             "created": self.created,
             "model": self.model,
             "system_fingerprint": self.pod,
+            **({"prefilled_by": by} if (by := self.place.prefilled_by) else {}),
             "choices": choices,
+        }
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What else the answer's head says."""
+        by = self.place.prefilled_by
+        return {
+            "x-served-rank": str(self.place.core.rank),
+            **({"x-prefilled-by": by} if by else {}),
         }
 
     def usage(self, completion: int, cached: int) -> dict[str, Any]:
@@ -72,7 +91,7 @@ class _Call:
         }
 
 
-def create_app(service: Service) -> Starlette:
+def create_app(service: Service, routes: Routes | None = None) -> Starlette:
     """The application; its lifespan runs the engine."""
 
     @asynccontextmanager
@@ -83,42 +102,62 @@ def create_app(service: Service) -> Starlette:
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
-    api = _Api(service)
+    api = Api(service)
     return Starlette(
-        routes=[
-            Route("/health", api.health),
-            Route("/metrics", api.metrics),
-            Route("/v1/models", api.models),
-            Route("/v1/chat/completions", api.chat, methods=["POST"]),
-            Route("/v1/completions", api.completion, methods=["POST"]),
-            Route("/v1/load_lora_adapter", api.load_lora, methods=["POST"]),
-            Route("/v1/unload_lora_adapter", api.unload_lora, methods=["POST"]),
-        ],
+        routes=(routes or own_routes)(api),
         middleware=[Middleware(_Identity, pod=service.pod)],
         exception_handlers={ApiError: _api_error, HTTPException: _http_error},
         lifespan=lifespan,
     )
 
 
-class _Api:
+def openai_routes(api: Api) -> list[Route]:
+    """What every engine here has."""
+    return [
+        Route("/v1/models", api.models),
+        Route("/v1/chat/completions", api.chat, methods=["POST"]),
+        Route("/v1/completions", api.completion, methods=["POST"]),
+    ]
+
+
+def adapter_routes(api: Api) -> list[Route]:
+    """vLLM's way to change adapters, if it was told that it may."""
+    if not api.service.setup.adapters.may_change:
+        return []
+    return [
+        Route("/v1/load_lora_adapter", api.load_lora, methods=["POST"]),
+        Route("/v1/unload_lora_adapter", api.unload_lora, methods=["POST"]),
+    ]
+
+
+def own_routes(api: Api) -> list[Route]:
+    """The simulator's own endpoints: vLLM's."""
+    return [
+        Route("/health", api.health),
+        Route("/metrics", api.metrics),
+        *openai_routes(api),
+        *adapter_routes(api),
+    ]
+
+
+class Api:
     """The endpoints."""
 
     def __init__(self, service: Service) -> None:
-        self._service = service
+        self.service = service
 
     async def health(self, _: Request) -> Response:
         """200 while new requests are welcome."""
-        ready = self._service.phase == "ready"
-        return PlainTextResponse(self._service.phase, 200 if ready else 503)
+        return PlainTextResponse(self.service.phase, 200 if self.service.healthy else 503)
 
     async def metrics(self, _: Request) -> Response:
         """Prometheus text."""
-        return Response(self._service.metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
+        return Response(self.service.metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def models(self, _: Request) -> Response:
         """The models and adapters."""
-        self._service.check_serving()
-        return JSONResponse({"object": "list", "data": self._service.models()})
+        self.service.check_serving()
+        return JSONResponse({"object": "list", "data": self.service.models()})
 
     async def chat(self, request: Request) -> Response:
         """/v1/chat/completions"""
@@ -134,21 +173,25 @@ class _Api:
         path = body.get("lora_path")
         if not isinstance(path, str) or not path:
             raise ApiError("lora_path must be a text that is not empty", param="lora_path")
-        if name in (card["id"] for card in self._service.models()):
+        if name in (card["id"] for card in self.service.models()):
             raise ApiError(f"The lora adapter '{name}' has already been loaded.", param="lora_name")
-        self._service.loras[name] = path
+        if self.service.setup.adapters.read_paths and missing(path):
+            raise ApiError(
+                f"Loading lora {name} failed: No adapter found for {path}", 404, "NotFoundError"
+            )
+        self.service.loras[name] = path
         return PlainTextResponse(f"Success: LoRA adapter '{name}' added successfully.")
 
     async def unload_lora(self, request: Request) -> Response:
         """Take an adapter away; requests that use it are finished."""
         name, _ = await self._lora_name(request)
-        if name not in self._service.loras:
+        if name not in self.service.loras:
             raise ApiError(f"The lora adapter '{name}' cannot be found.", 404, "NotFoundError")
-        del self._service.loras[name]
+        del self.service.loras[name]
         return PlainTextResponse(f"Success: LoRA adapter '{name}' removed successfully.")
 
     async def _lora_name(self, request: Request) -> tuple[str, Mapping[str, Any]]:
-        self._service.check_serving()
+        self.service.check_serving()
         body = parse_body(await request.body())
         name = body.get("lora_name")
         if not isinstance(name, str) or not name:
@@ -156,30 +199,36 @@ class _Api:
         return name, body
 
     async def _complete(self, kind: Kind, request: Request) -> Response:
-        service = self._service
-        service.check_serving()
-        ask = parse_ask(kind, await request.body(), service.options.max_model_len)
+        self.service.check_serving()
+        ask = parse_ask(kind, await request.body(), self.service.options.max_model_len)
+        call = await self.call(ask, request)
+        if ask.stream:
+            headers = {"content-type": "text/event-stream", **call.headers}
+            return StreamingResponse(self._events(call, request), headers=headers)
+        return JSONResponse(await self._whole(call, request), headers=call.headers)
+
+    async def call(self, ask: Ask, request: Request) -> Call:
+        """The request, accepted: with its model, its answer and its place."""
+        service = self.service
         model, lora = service.resolve(ask.model)
-        call = _Call(
+        job_id = f"{request.state.request_id}/{uuid.uuid4().hex}"
+        return Call(
             ask=ask,
             answer=service.answer(ask, model),
             model=model,
             lora=lora,
             request_id=request.state.request_id,
+            job_id=job_id,
+            place=await service.admit(ask, job_id, _rank(request)),
             created=int(time.time()),
             pod=service.pod,
         )
-        if ask.stream:
-            events = self._events(call, request)
-            return StreamingResponse(events, headers={"content-type": "text/event-stream"})
-        return JSONResponse(await self._whole(call, request))
 
-    async def _pieces(self, call: _Call, request: Request) -> AsyncGenerator[Piece]:
+    async def pieces(self, call: Call, request: Request) -> AsyncGenerator[Piece]:
         """The answer's pieces, until the client leaves."""
-        # A client may use one id twice at a time; inside the engine ids are unique.
-        job_id = f"{call.request_id}/{uuid.uuid4().hex}"
-        gone = on_disconnect(request.receive, lambda: self._service.abort(job_id))
-        pieces = self._service.pieces(call.ask, call.answer, call.lora, job_id)
+        service = self.service
+        gone = on_disconnect(request.receive, lambda: service.abort(call.job_id))
+        pieces = service.pieces(call.ask, call.answer, call.lora, call.job_id, call.place)
         try:
             async with aclosing(pieces):
                 async for piece in pieces:
@@ -187,12 +236,16 @@ class _Api:
         finally:
             gone.cancel()
 
-    async def _whole(self, call: _Call, request: Request) -> dict[str, Any]:
+    async def _whole(self, call: Call, request: Request) -> dict[str, Any]:
         text, reason, cached, count = "", "", 0, 0
-        async with aclosing(self._pieces(call, request)) as pieces:
-            async for piece in pieces:
-                text, reason = text + piece.text, piece.finish_reason or ""
-                cached, count = piece.token.cached, count + 1
+        try:
+            async with aclosing(self.pieces(call, request)) as pieces:
+                async for piece in pieces:
+                    text, reason = text + piece.text, piece.finish_reason or ""
+                    cached, count = piece.token.cached, count + 1
+            more = await self.service.finish(call.place, call.job_id)
+        finally:
+            self.service.forget(call.job_id)
         choice: dict[str, Any] = {"index": 0, "finish_reason": reason, "logprobs": None}
         if call.ask.kind == "chat":
             choice["message"] = {"role": "assistant", "content": text}
@@ -200,23 +253,40 @@ class _Api:
         else:
             choice["text"] = text
             kind = "text_completion"
-        return {**call.frame(kind, [choice]), "usage": call.usage(count, cached)}
+        return {**call.frame(kind, [choice]), "usage": call.usage(count, cached), **more}
 
-    async def _events(self, call: _Call, request: Request) -> AsyncGenerator[str]:
+    async def _events(self, call: Call, request: Request) -> AsyncGenerator[str]:
         """Server-sent events: one a token, then usage if asked for, then the end mark."""
         kind = "chat.completion.chunk" if call.ask.kind == "chat" else "text_completion"
         cached, count = 0, 0
         try:
-            async with aclosing(self._pieces(call, request)) as pieces:
+            async with aclosing(self.pieces(call, request)) as pieces:
                 async for piece in pieces:
                     cached, count = piece.token.cached, count + 1
-                    yield _event(call.frame(kind, [_choice(call.ask.kind, piece)]))
+                    yield event(call.frame(kind, [_choice(call.ask.kind, piece)]))
+            await self.service.finish(call.place, call.job_id)
         except ApiError as error:  # too late for a status
-            yield _event(error.body())
+            yield event(error.body())
             return
+        finally:
+            self.service.forget(call.job_id)
         if call.ask.include_usage:
-            yield _event({**call.frame(kind, []), "usage": call.usage(count, cached)})
+            yield event({**call.frame(kind, []), "usage": call.usage(count, cached)})
         yield "data: [DONE]\n\n"
+
+
+Routes = Callable[[Api], Sequence[Route]]
+
+
+def missing(path: str) -> bool:
+    """Whether an adapter's path is on this machine and not there; names of hubs are not."""
+    return path.startswith("/") and not Path(path).exists()
+
+
+def _rank(request: Request) -> int | None:
+    """The data parallel rank that a router chose."""
+    value = request.headers.get("x-data-parallel-rank", "")
+    return int(value) if value.isdecimal() else None
 
 
 def _choice(kind: Kind, piece: Piece) -> dict[str, Any]:
@@ -231,7 +301,8 @@ def _choice(kind: Kind, piece: Piece) -> dict[str, Any]:
     return {**choice, "delta": {**role, "content": piece.text}}
 
 
-def _event(body: Mapping[str, Any]) -> str:
+def event(body: Mapping[str, Any]) -> str:
+    """A server-sent event."""
     return f"data: {json.dumps(body, separators=(',', ':'))}\n\n"
 
 

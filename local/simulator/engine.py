@@ -47,12 +47,17 @@ class Job:
     output: tuple[int, ...]
     arrival: float
     lora: str | None = None
+    given: int = 0
+    """Prompt tokens whose KV came from another engine: no prefill for them."""
+    keep: bool = False
+    """Keep the blocks after the last token, for another engine to read."""
     computed: int = 0
     """Tokens whose KV is in the blocks."""
     generated: int = 0
     cached: int | None = None
     """Prompt tokens found in the prefix cache; None until first admitted."""
     admitted: float | None = None
+    first_token: float | None = None
     last_token: float | None = None
     blocks: list[int] = field(default_factory=list[int])
     sealed: int = 0
@@ -83,6 +88,7 @@ class Token:
     queued: float
     since_arrival: float
     since_previous: float | None
+    since_first: float
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,8 @@ class Engine:
         self.counters = Counters()
         self.waiting: deque[Job] = deque()
         self.running: list[Job] = []
+        self.kept: dict[str, list[int]] = {}
+        """Blocks of finished requests that another engine may still read."""
 
     def submit(self, sequence: Job) -> None:
         """Queue a request.
@@ -132,6 +140,14 @@ class Engine:
                 self._drop(sequence)
                 return True
         return False
+
+    def let_go(self, sequence_id: str) -> bool:
+        """Free the blocks kept for another engine; False if there are none (any more)."""
+        blocks = self.kept.pop(sequence_id, None)
+        if blocks is None:
+            return False
+        self.pool.release(blocks)
+        return True
 
     def begin(self, now: float) -> Step | None:
         """Schedule a step; None when there is nothing to do."""
@@ -224,13 +240,16 @@ class Engine:
         self.waiting.remove(sequence)
         self.running.append(sequence)
         sequence.blocks = blocks
-        sequence.computed = len(known_blocks) * self.config.block_size
+        found = len(known_blocks) * self.config.block_size
+        # The last token is computed here in any case: it gives the next one.
+        sequence.computed = max(found, min(sequence.given, len(sequence.prompt) - 1))
+        sequence.given = 0  # after a preemption the KV has to be computed here
         if sequence.cached is None:
-            sequence.cached, sequence.admitted = sequence.computed, now
+            sequence.cached, sequence.admitted = found, now
             self.counters.prefix_queries += (
                 len(sequence.prompt) if self.config.prefix_caching else 0
             )
-            self.counters.prefix_hits += sequence.computed
+            self.counters.prefix_hits += found
         return True
 
     def _prefix(self, sequence: Job) -> list[Hash]:
@@ -262,11 +281,16 @@ class Engine:
         previous = sequence.last_token
         sequence.generated += 1
         sequence.last_token = now
+        if sequence.first_token is None:
+            sequence.first_token = now
         self.counters.generation_tokens += 1
         if sequence.generated == 1:
             self.counters.prompt_tokens += len(sequence.prompt)
         last = sequence.generated == len(sequence.output)
-        if last:
+        if last and sequence.keep:
+            self.running.remove(sequence)
+            self.kept[sequence.id] = sequence.blocks
+        elif last:
             self._drop(sequence)
         return Token(
             id=sequence.id,
@@ -276,6 +300,7 @@ class Engine:
             queued=max(0.0, (sequence.admitted or 0.0) - sequence.arrival),
             since_arrival=max(0.0, now - sequence.arrival),
             since_previous=None if previous is None else now - previous,
+            since_first=now - sequence.first_token,
         )
 
     def _drop(self, sequence: Job) -> None:

@@ -1,131 +1,123 @@
-"""Prometheus text under vLLM's metric names.
+"""Prometheus text under an engine's own names, which a `Book` lists.
 
-Source of the names: vLLM's metrics documentation as of v0.26 (August 2026); the endpoint
-picker reads the three gauges, `cache_config_info` and `lora_requests_info`.
+Gauges and counters are read from the cores when somebody scrapes; latencies are histograms
+in seconds that every token adds to.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from .engine import Engine, Token
+from .core import Core
+from .engine import Token
 
+Span = Literal["first", "next", "per_token", "whole", "queued", "transfer"]
+Labels = Callable[[str, int], dict[str, str]]
 _SECONDS = (
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5,
     10.0, 20.0, 40.0, 80.0, 160.0, 640.0,
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Row:
+    """One sample of every core. Rows of one name follow one another and differ in `more`."""
+
+    name: str
+    help: str
+    read: Callable[[Core], float]
+    more: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Labels beside those of the core."""
+
+
+@dataclass(frozen=True)
+class Book:
+    """An engine's names.
+
+    `labels` makes the labels of a model's core of some rank; `extra` makes what has labels
+    of its own. A counter's name goes without `_total`.
+    """
+
+    labels: Labels
+    gauges: tuple[Row, ...]
+    counters: tuple[Row, ...]
+    spans: Mapping[Span, tuple[str, str]]
+    """Name and help of histograms of seconds."""
+    extra: tuple[Callable[[Sequence[Core]], Metric], ...] = ()
+
+
 class Metrics:
-    """Everything /metrics shows of one engine."""
+    """Everything that scrapers see of one server."""
 
-    def __init__(self, engine: Engine, model_name: str) -> None:
+    def __init__(self, cores: Sequence[Core], model_name: str, book: Book) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_EngineCollector(engine, model_name))
-        self._labels = {"model_name": model_name, "engine": "0"}
-        self._first = self._histogram("time_to_first_token", "Arrival to first token")
-        self._next = self._histogram("inter_token_latency", "One token to the next")
-        self._whole = self._histogram("e2e_request_latency", "Arrival to last token")
-        self._queued = self._histogram("request_queue_time", "Arrival to the engine's start")
-        self._finished = Counter(
-            "vllm:request_success",
-            "Requests by how they ended",
-            [*self._labels, "finished_reason"],
-            registry=self._registry,
-        )
-        for reason in ("stop", "length", "abort"):
-            self._finished.labels(**self._labels, finished_reason=reason)
+        self._registry.register(_CoreCollector(cores, model_name, book))
+        self._spans: dict[tuple[int, Span], Histogram] = {}
+        for span, (name, help_text) in book.spans.items():
+            labels = {core.rank: book.labels(model_name, core.rank) for core in cores}
+            histogram = Histogram(
+                name,
+                f"{help_text}, in seconds",
+                list(labels[cores[0].rank]),
+                registry=self._registry,
+                buckets=_SECONDS,
+            )
+            for rank, values in labels.items():
+                self._spans[rank, span] = histogram.labels(**values) if values else histogram
 
-    def observe(self, token: Token) -> None:
+    def observe(self, rank: int, token: Token) -> None:
         """Take in a token."""
         if token.since_previous is None:
-            self._first.observe(token.since_arrival)
-            self._queued.observe(token.queued)
+            self.took(rank, "first", token.since_arrival)
+            self.took(rank, "queued", token.queued)
         else:
-            self._next.observe(token.since_previous)
+            self.took(rank, "next", token.since_previous)
         if token.last:
-            self._whole.observe(token.since_arrival)
+            self.took(rank, "whole", token.since_arrival)
+            if token.index:
+                self.took(rank, "per_token", token.since_first / token.index)
 
-    def finished(self, reason: str) -> None:
-        """Count the end of a request: `stop`, `length` or `abort`."""
-        self._finished.labels(**self._labels, finished_reason=reason).inc()
+    def took(self, rank: int, span: Span, seconds: float) -> None:
+        """Add a duration, if the engine measures such ones."""
+        if histogram := self._spans.get((rank, span)):
+            histogram.observe(seconds)
 
     def text(self) -> bytes:
         """The text that scrapers read."""
         return generate_latest(self._registry)
 
-    def _histogram(self, name: str, help_text: str) -> Histogram:
-        return Histogram(
-            f"vllm:{name}_seconds",
-            f"{help_text}, in seconds",
-            list(self._labels),
-            registry=self._registry,
-            buckets=_SECONDS,
-        ).labels(**self._labels)
 
+class _CoreCollector(Collector):
+    """The cores' present state and their counters, read when scraped."""
 
-class _EngineCollector(Collector):
-    """The engine's present state and its counters, read when scraped."""
-
-    def __init__(self, engine: Engine, model_name: str) -> None:
-        self._engine = engine
-        self._labels = {"model_name": model_name, "engine": "0"}
+    def __init__(self, cores: Sequence[Core], model_name: str, book: Book) -> None:
+        self._cores, self._model, self._book = cores, model_name, book
 
     def collect(self) -> Iterator[Metric]:
         """The metrics, in a fixed order."""
-        engine = self._engine
-        yield self._gauge("num_requests_running", "Requests in the batch", len(engine.running))
-        yield self._gauge("num_requests_waiting", "Requests in the queue", len(engine.waiting))
-        yield self._gauge("kv_cache_usage_perc", "KV blocks in use, 0 to 1", engine.pool.usage)
-        yield self._cache_config()
-        yield self._adapters()
-        counters = engine.counters
-        for name, help_text, value in (
-            ("prefix_cache_queries", "Prompt tokens looked up", counters.prefix_queries),
-            ("prefix_cache_hits", "Prompt tokens found", counters.prefix_hits),
-            ("prompt_tokens", "Prompt tokens processed", counters.prompt_tokens),
-            ("generation_tokens", "Tokens generated", counters.generation_tokens),
-            ("num_preemptions", "Requests put back into the queue", counters.preemptions),
-        ):
-            family = CounterMetricFamily(f"vllm:{name}", help_text, labels=list(self._labels))
-            family.add_metric(list(self._labels.values()), value)
+        yield from self._families(self._book.gauges, GaugeMetricFamily)
+        for make in self._book.extra:
+            yield make(self._cores)
+        yield from self._families(self._book.counters, CounterMetricFamily)
+
+    def _families(
+        self, rows: Sequence[Row], kind: type[GaugeMetricFamily | CounterMetricFamily]
+    ) -> Iterator[Metric]:
+        family: GaugeMetricFamily | CounterMetricFamily | None = None
+        for row in rows:
+            if family is None or family.name != row.name:
+                if family is not None:
+                    yield family
+                first = self._book.labels(self._model, self._cores[0].rank)
+                family = kind(row.name, row.help, labels=[*first, *row.more])
+            for core in self._cores:
+                labels = {**self._book.labels(self._model, core.rank), **row.more}
+                family.add_metric(list(labels.values()), row.read(core))
+        if family is not None:
             yield family
-
-    def _gauge(self, name: str, help_text: str, value: float) -> Metric:
-        family = GaugeMetricFamily(f"vllm:{name}", help_text, labels=list(self._labels))
-        family.add_metric(list(self._labels.values()), value)
-        return family
-
-    def _cache_config(self) -> Metric:
-        config = self._engine.config
-        labels = {
-            "block_size": str(config.block_size),
-            "num_gpu_blocks": str(config.num_blocks),
-            "enable_prefix_caching": str(config.prefix_caching),
-            "engine": "0",
-        }
-        family = GaugeMetricFamily(
-            "vllm:cache_config_info", "Configuration of the cache", labels=list(labels)
-        )
-        family.add_metric(list(labels.values()), 1.0)
-        return family
-
-    def _adapters(self) -> Metric:
-        running, waiting = self._engine.adapters()
-        labels = {
-            "max_lora": str(self._engine.config.max_loras),
-            "running_lora_adapters": ",".join(running),
-            "waiting_lora_adapters": ",".join(waiting),
-        }
-        family = GaugeMetricFamily(
-            "vllm:lora_requests_info",
-            "Adapters in use; the newest sample counts",
-            labels=list(labels),
-        )
-        family.add_metric(list(labels.values()), time.time())
-        return family

@@ -83,19 +83,23 @@ def _dashed(argument: str) -> str:
     return match[1].replace("_", "-") + match[2] if match else argument
 
 
-def _whole(least: int) -> Callable[[str], int]:
-    def whole(text: str) -> int:
+def whole(least: int) -> Callable[[str], int]:
+    """Reads a whole number of at least `least`."""
+
+    def read(text: str) -> int:
         value = int(text)
         if value < least:
             raise argparse.ArgumentTypeError(f"must be at least {least}, found {text}")
         return value
 
-    whole.__name__ = "whole number"  # argparse: "invalid whole number value: 'x'"
-    return whole
+    read.__name__ = "whole number"  # argparse: "invalid whole number value: 'x'"
+    return read
 
 
-def _number(above: float | None = None) -> Callable[[str], float]:
-    def number(text: str) -> float:
+def number(above: float | None = None) -> Callable[[str], float]:
+    """Reads a finite number of 0 or more, or above a limit."""
+
+    def read(text: str) -> float:
         value = float(text)
         wrong = not value >= 0 if above is None else not value > above
         if wrong or value == float("inf"):
@@ -103,11 +107,12 @@ def _number(above: float | None = None) -> Callable[[str], float]:
             raise argparse.ArgumentTypeError(f"must be {bound}, found {text}")
         return value
 
-    number.__name__ = "number"
-    return number
+    read.__name__ = "number"
+    return read
 
 
-def _port(text: str) -> int:
+def port(text: str) -> int:
+    """Reads a port; 0 is any free one."""
     value = int(text)
     if not 0 <= value <= 65535:
         raise argparse.ArgumentTypeError(f"must be between 0 and 65535, found {text}")
@@ -138,7 +143,7 @@ def _serving(group: argparse._ArgumentGroup) -> None:  # pyright: ignore[reportP
         help="names clients may ask for; the first is in answers to /metrics",
     )
     add("--host", default="0.0.0.0", help="address to listen on")
-    add("--port", type=_port, default=8000, help="port to listen on")
+    add("--port", type=port, default=8000, help="port to listen on")
     add(
         "--lora-modules",
         nargs="+",
@@ -148,7 +153,7 @@ def _serving(group: argparse._ArgumentGroup) -> None:  # pyright: ignore[reportP
     )
     add(
         "--max-model-len",
-        type=_whole(2),
+        type=whole(2),
         default=8192,
         metavar="TOKENS",
         help="most tokens of prompt and answer together",
@@ -156,19 +161,19 @@ def _serving(group: argparse._ArgumentGroup) -> None:  # pyright: ignore[reportP
     add("--seed", type=int, default=0, help="same seed and same request: same answer")
     add(
         "--load-seconds",
-        type=_number(),
+        type=number(),
         default=0.0,
         metavar="SECONDS",
         help="time to pretend that weights load; /health answers 503 meanwhile",
     )
     add(
         "--shutdown-timeout",
-        type=_number(),
+        type=number(),
         default=30.0,
         metavar="SECONDS",
         help="longest time between SIGTERM and exit; requests still running then are cut off",
     )
-    add("--drain-accept-seconds", type=_number(), default=5.0, metavar="SECONDS",
+    add("--drain-accept-seconds", type=number(), default=5.0, metavar="SECONDS",
         help="time after SIGTERM in which new requests are still served, for gateways that "
              "have not noticed; later ones get 503")  # fmt: skip
 
@@ -177,23 +182,23 @@ def _simulation(group: argparse._ArgumentGroup) -> None:  # pyright: ignore[repo
     add = group.add_argument
     add(
         "--max-num-seqs",
-        type=_whole(1),
+        type=whole(1),
         default=64,
         metavar="N",
         help="requests that run together; others wait",
     )
-    add("--num-kv-blocks", type=_whole(1), default=2048, metavar="N", help="KV blocks")
-    add("--block-size", type=_whole(1), default=16, metavar="TOKENS", help="tokens of a KV block")
+    add("--num-kv-blocks", type=whole(1), default=2048, metavar="N", help="KV blocks")
+    add("--block-size", type=whole(1), default=16, metavar="TOKENS", help="tokens of a KV block")
     add(
         "--prefill-tokens-per-second",
-        type=_number(0),
+        type=number(0),
         default=8000.0,
         metavar="RATE",
         help="prompt tokens a second, of all requests together",
     )
     add(
         "--decode-tokens-per-second",
-        type=_number(0),
+        type=number(0),
         default=50.0,
         metavar="RATE",
         help="answer tokens a second of a request that runs alone",
@@ -204,5 +209,5 @@ def _simulation(group: argparse._ArgumentGroup) -> None:  # pyright: ignore[repo
         default=True,
         help="reuse KV blocks of prompts that begin alike",
     )
-    add("--max-loras", type=_whole(1), default=4, metavar="N",
+    add("--max-loras", type=whole(1), default=4, metavar="N",
         help="different adapters that run together")  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from .text import Limits
@@ -23,6 +23,7 @@ _SAMPLING = {
     "presence_penalty": (-2.0, 2.0),
     "frequency_penalty": (-2.0, 2.0),
 }
+_TRANSFER = ("kv_transfer_params", "bootstrap_host", "bootstrap_port", "bootstrap_room")
 _REFUSED = ("tools", "functions", "logprobs", "top_logprobs", "echo", "suffix", "prompt_logprobs")
 
 
@@ -62,6 +63,8 @@ class Ask:
     include_usage: bool
     sampling: tuple[tuple[str, object], ...]
     """What besides the prompt the answer depends on."""
+    transfer: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What a router says about KV of another engine."""
 
 
 def parse_body(raw: bytes) -> dict[str, Any]:
@@ -97,6 +100,7 @@ def parse_ask(kind: Kind, raw: bytes, max_model_len: int) -> Ask:
         stream=stream,
         include_usage=_include_usage(body, stream),
         sampling=_sampling(body),
+        transfer={name: body[name] for name in _TRANSFER if name in body},
     )
 
 
@@ -137,12 +141,12 @@ def _whole(body: Mapping[str, Any], field: str, least: int | None) -> int | None
 
 
 def _refuse(body: Mapping[str, Any]) -> None:
-    for field in ("n", "best_of"):
-        if (_whole(body, field, 1) or 1) != 1:
-            raise ApiError(f"{field} must be 1: the simulator gives one answer", param=field)
-    for field in _REFUSED:
-        if body.get(field):
-            raise ApiError(f"{field} is not something the simulator can do", param=field)
+    for name in ("n", "best_of"):
+        if (_whole(body, name, 1) or 1) != 1:
+            raise ApiError(f"{name} must be 1: the simulator gives one answer", param=name)
+    for name in _REFUSED:
+        if body.get(name):
+            raise ApiError(f"{name} is not something the simulator can do", param=name)
     form = body.get("response_format")
     if form is not None and form != {"type": "text"}:
         raise ApiError("response_format must be text in the simulator", param="response_format")
@@ -240,13 +244,13 @@ def _include_usage(body: Mapping[str, Any], stream: bool) -> bool:
 
 def _sampling(body: Mapping[str, Any]) -> tuple[tuple[str, object], ...]:
     chosen: list[tuple[str, object]] = [("seed", _whole(body, "seed", None))]
-    for field, (least, most) in _SAMPLING.items():
-        value = body.get(field)
+    for name, (least, most) in _SAMPLING.items():
+        value = body.get(name)
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise _wrong(field, "a number", value)
+            raise _wrong(name, "a number", value)
         if not least <= value <= most:
-            raise ApiError(f"{field} must be {least:g} to {most:g}, found {value}", param=field)
-        chosen.append((field, float(value)))
+            raise ApiError(f"{name} must be {least:g} to {most:g}, found {value}", param=name)
+        chosen.append((name, float(value)))
     return tuple(chosen)

@@ -7,7 +7,7 @@ import heapq
 import itertools
 
 # Turns of the event loop after which everything that could run has run.
-_SETTLE = 30
+_SETTLE = 100
 
 
 class VirtualClock:

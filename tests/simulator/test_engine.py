@@ -244,3 +244,48 @@ def test_counters_add_up() -> None:
     engine, tokens = serve(CONFIG, job("a", 8, 4), job("b", 12, 6, start=1))
     assert engine.counters.prompt_tokens == 20
     assert engine.counters.generation_tokens == sum(map(len, tokens.values())) == 10
+
+
+# KV of other engines --------------------------------------------------------------------
+
+
+def test_kept_blocks_are_held_until_they_are_let_go() -> None:
+    kept = replace(job("a", prompt=8, output=1), keep=True)
+    engine, tokens = serve(CONFIG, kept)
+    assert [token.last for token in tokens["a"]] == [True]
+    assert (len(engine.running), engine.pool.usage) == (0, 2 / 64)
+    assert not engine.abort("a"), "it is over"
+    assert engine.let_go("a")
+    assert engine.pool.usage == 0
+    assert not engine.let_go("a")
+
+
+def test_kept_blocks_leave_others_less_room() -> None:
+    engine, _ = serve(CONFIG, replace(job("a", prompt=200, output=1), keep=True))
+    engine.submit(job("b", prompt=100, output=1, start=1))
+    assert engine.begin(0.0) is None
+    engine.let_go("a")
+    assert engine.begin(0.0) is not None
+
+
+def test_given_kv_needs_no_prefill_but_for_the_last_token() -> None:
+    _, tokens = serve(CONFIG, replace(job("a", prompt=100, output=2), given=100))
+    first, second = tokens["a"]
+    assert first.since_arrival == pytest.approx(0.001)
+    assert first.cached == 0, "the cache here had no part in it"
+    assert second.since_previous == pytest.approx(0.01)
+
+
+def test_given_kv_is_lost_with_a_preemption() -> None:
+    small = replace(CONFIG, num_blocks=8, prefix_caching=False)
+    jobs = (job("a", 12, 16), replace(job("b", 12, 16, start=1), given=12))
+    engine, tokens = serve(small, *jobs)
+    assert engine.counters.preemptions > 0
+    assert [len(tokens[name]) for name in "ab"] == [16, 16]
+    gaps = [token.since_previous or 0.0 for token in tokens["b"]]
+    assert max(gaps) > 0.1, "it waited, and was computed again"
+
+
+def test_the_time_since_the_first_token() -> None:
+    _, tokens = serve(CONFIG, job("a", prompt=8, output=3))
+    assert [token.since_first for token in tokens["a"]] == pytest.approx([0, 0.01, 0.02])

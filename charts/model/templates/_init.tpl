@@ -3,7 +3,7 @@ What runs before the engine of a role: waiting for another role, a look at the n
 sidecar, which goes on beside it.
 */}}
 {{- define "model.initContainers" -}}
-{{- if .role.after }}
+{{- if and .role.after (eq .root.Values.expressedAs "native") }}
 - {{- include "model.waiter" . | nindent 2 }}
 {{- end }}
 {{- if .role.rdma }}
@@ -81,6 +81,9 @@ securityContext:
   {{- include "tokenworks-lib.containerSecurity" . | nindent 2 }}
 {{- end -}}
 
+{{/*
+Environment of the sidecar: the pod's address, and what it is told.
+*/}}
 {{- define "model.sidecarEnv" -}}
 - name: POD_IP
   valueFrom:

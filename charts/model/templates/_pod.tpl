@@ -8,6 +8,9 @@ leader (the only or first one) or worker. Call with (dict "root" $ "name" "engin
 {{- $_ := set . "component" .name -}}
 {{- end -}}
 
+{{/*
+The same for the pods of a group that are not the first.
+*/}}
 {{- define "model.worker" -}}
 {{- include "model.leader" . -}}
 {{- $_ := set . "part" "worker" -}}
@@ -100,6 +103,9 @@ spec:
   {{- include "model.podSpec" . | nindent 2 }}
 {{- end -}}
 
+{{/*
+What is in every engine pod.
+*/}}
 {{- define "model.podSpec" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
@@ -124,6 +130,9 @@ volumes:
   {{- include "model.volumes" . | nindent 2 }}
 {{- end -}}
 
+{{/*
+The engine itself.
+*/}}
 {{- define "model.container" -}}
 name: engine
 image: {{ include "tokenworks-lib.image" .root.Values.engine.image | quote }}

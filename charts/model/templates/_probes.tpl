@@ -13,6 +13,9 @@ livenessProbe:
   {{- include "model.probe" (dict "pod" . "probe" $probes.liveness) | nindent 2 }}
 {{- end -}}
 
+{{/*
+One probe of an engine container: over HTTP, or by asking the first pod of its group.
+*/}}
 {{- define "model.probe" -}}
 {{- if not (include "model.answers" .pod) }}
 exec:

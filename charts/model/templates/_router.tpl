@@ -23,6 +23,9 @@ volumes:
       sizeLimit: 64Mi
 {{- end -}}
 
+{{/*
+The engine's own router itself.
+*/}}
 {{- define "model.routerContainer" -}}
 name: router
 image: {{ include "tokenworks-lib.image" .Values.router.image | quote }}

@@ -91,12 +91,31 @@ def values_text(document: Document, indent: str = "") -> str:
         text += _comment(field.description or "", indent)
         if isinstance(value, Document):
             text += f"{indent}{key}:\n{values_text(value, indent + '  ')}"
+        elif isinstance(value, dict) and any(isinstance(v, Document) for v in _values(value)):
+            text += f"{indent}{key}:\n{_parts(cast('dict[str, Document]', value), indent + '  ')}"
         else:
             text += _block(key, data[key], indent)
     return text
 
 
+def _values(value: object) -> list[object]:
+    return list(cast("dict[str, object]", value).values())
+
+
+def _parts(parts: dict[str, Document], indent: str) -> str:
+    """A map of parts with fields of their own, such as roles."""
+    return "".join(
+        f"{indent}{name}:\n{values_text(part, indent + '  ')}" for name, part in parts.items()
+    )
+
+
 # README
+
+
+def _part(node: Schema, root: Schema) -> Schema | None:
+    """What every value of a map is, if it has fields of its own."""
+    inner = [resolve(raw, root) for raw in node.get("patternProperties", {}).values()]
+    return inner[0] if len(inner) == 1 and "properties" in inner[0] else None
 
 
 def _type_words(node: Schema) -> str:
@@ -125,7 +144,11 @@ def rows(node: Schema, root: Schema, value: object, path: str = "") -> Iterator[
             continue
         child, where = resolve(raw, root), f"{path}{key}"
         inner = cast("dict[str, object]", value).get(key) if isinstance(value, dict) else None
-        if "properties" in child:
+        part = _part(child, root)
+        if part is not None and not {"repository", "gpus"} & set(part["properties"]):
+            first = next(iter(_values(inner)), None) if isinstance(inner, dict) else None
+            yield from rows(part, root, first, f"{where}.<name>.")
+        elif "properties" in child:
             yield from rows(child, root, inner, f"{where}.")
         else:
             yield where, _type_words(child), json.dumps(inner), str(child.get("description", ""))

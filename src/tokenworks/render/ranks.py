@@ -21,6 +21,11 @@ from tokenworks.spec.values import RolePort, WorkerValues
 LEADER: Final = "$(LWS_LEADER_ADDRESS)"
 INDEX: Final = "$(LWS_WORKER_INDEX)"
 """Variables that LeaderWorkerSet gives to every container of a group (api v1, v0.9.0)."""
+_IN_ROLES: Final = {
+    LEADER: "$(RBG_LWP_LEADER_ADDRESS)",
+    INDEX: "$(RBG_LWP_WORKER_INDEX)",
+}
+"""What a RoleBasedGroup calls them (sgl-project/rbg v0.7.0, api/workloads/constants)."""
 POD_IP: Final = "$(POD_IP)"
 NIXL_PER_RANK: Final = 64
 """Side-channel ports that are opened from the first one on: rank n listens on port + n."""
@@ -66,10 +71,24 @@ def ranks(
     if role.all_serve:
         found = found.plus(_wide(model, role, engine))
     elif role.grouped:
-        found = found.plus(_group(model, role, engine))
+        found = found.plus(_named(_group(model, role, engine), model))
     if role.name != "engine":
         found = found.plus(_transfer(model, role, engine, network))
     return found
+
+
+def _named(found: Ranks, model: ModelRelease) -> Ranks:
+    """With the variables of what makes the group."""
+    if model.spec.topology.expressed_as != "RoleBasedGroup":
+        return found
+
+    def renamed(value: FlagValue) -> FlagValue:
+        if isinstance(value, str):
+            for old, new in _IN_ROLES.items():
+                value = value.replace(old, new)
+        return value
+
+    return replace(found, flags={name: renamed(value) for name, value in found.flags.items()})
 
 
 def _within(role: RoleLayout, engine: Engine) -> dict[str, FlagValue]:

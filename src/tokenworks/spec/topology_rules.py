@@ -67,6 +67,13 @@ def _engine_can(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterato
             "native",
             "remove it, or choose engine vllm",
         )
+    elif spec.topology.launcher == "ray" and spec.engine.simulation is not None:
+        yield model.problem(
+            ("spec", "topology", "launcher"),
+            "found ray, which the simulator does not play",
+            "native",
+            "remove it, or remove engine.simulation",
+        )
     if spec.topology.transfer == "mooncake" and spec.topology.router != "engine":
         yield model.problem(
             ("spec", "topology", "transfer"),
@@ -161,6 +168,11 @@ def _ports(model: Sourced[ModelRelease], role: RoleLayout) -> Iterator[Problem]:
         )
 
 
+def engine_name(model: Sourced[ModelRelease]) -> str:
+    """The engine's name."""
+    return model.document.spec.engine.name
+
+
 def _roles(model: Sourced[ModelRelease]) -> Iterator[Problem]:
     topology = model.document.spec.topology
     if topology.kind != "disaggregated":
@@ -182,6 +194,15 @@ def _roles(model: Sourced[ModelRelease]) -> Iterator[Problem]:
             "wants the same",
             f"{prefill.tensor} for both",
             "write the same tensorParallel, or transfer: nixl",
+        )
+    grouped = [role.name for role in (prefill, decode) if role.grouped]
+    if topology.expressed_as == "RoleBasedGroup" and grouped and engine_name(model) == "vllm":
+        yield model.problem(
+            ("spec", "topology", "expressedAs"),
+            f"found RoleBasedGroup, whose pods of one replica have one template, but vllm's "
+            f"workers of {grouped[0]} run another command",
+            "native",
+            f"remove it, or write {grouped[0]}.nodes: 1",
         )
     for role, other in ((prefill, decode), (decode, prefill)):
         if role.replicas == 0 < other.replicas:
