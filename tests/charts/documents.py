@@ -115,16 +115,43 @@ def values_of(release: ModelRelease) -> dict[str, Any]:
     return helm_values("model", model_values(stack(release), release))
 
 
+def variants() -> dict[str, ModelRelease]:
+    """Releases that, taken together, use everything the chart can do."""
+    none = {"flags": None, "image": None, "version": None}
+    sglang = {"name": "sglang", **none}
+    eight = {"resources": {"gpus": 8}, "replicas": 1}
+    split = {"kind": "disaggregated", "tensorParallel": 2}
+    return {
+        "vllm": model(),
+        "claim": model(caches={"weights": {"kind": "pvc", "claim": "weights"}}),
+        "image": model(
+            model={
+                "uri": "oci://ghcr.io/org/weights:v1@sha256:" + "ef" * 32,
+                "revision": None,
+                "tokenSecret": None,
+            }
+        ),
+        "group": model(topology={"kind": "multi-node", "tensorParallel": 8}, **eight),
+        "ray": model(
+            topology={"kind": "multi-node", "tensorParallel": 8, "launcher": "ray"}, **eight
+        ),
+        "experts": model(
+            model={"experts": 64}, topology={"kind": "wide-ep", "tensorParallel": 2}, **eight
+        ),
+        "split": model(topology=split),
+        "split-router": model(engine=sglang, topology={**split, "router": "engine"}),
+        "split-group": model(engine=sglang, topology={**split, "expressedAs": "RoleBasedGroup"}),
+        "plain": model(engine={"name": "llamacpp", **none}),
+    }
+
+
 def full_values() -> dict[str, tuple[dict[str, Any], ...]]:
     """For each chart, values under which, taken together, every field matters."""
     release = model()
     environment = stack(release)
     made = {
         "model": (
-            model_values(environment, release),
-            model_values(
-                environment, model(caches={"weights": {"kind": "pvc", "claim": "weights"}})
-            ),
+            *(model_values(stack(one), one) for one in variants().values()),
             default_values()["model"],
         ),
         "gateway": (gateway_values(environment),),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from tests.charts.documents import model, simulator, stack
@@ -38,7 +40,7 @@ def test_a_rollout_takes_one_start_and_stop_a_pod() -> None:
 def test_disk_is_what_was_asked_for_or_what_the_volumes_fill() -> None:
     def disk(asked: str) -> str:
         release = model(resources={"ephemeralStorage": asked})
-        return model_values(stack(release), release).resources.ephemeral_storage
+        return model_values(stack(release), release).roles["engine"].resources.ephemeral_storage
 
     assert disk("120Gi") == "120Gi"
     # 66 GB and a fifth, 2 GiB of /tmp, 6 GiB of caches, and room for the log.
@@ -54,8 +56,14 @@ def test_a_cache_size_replaces_the_fifth() -> None:
 @pytest.mark.parametrize("profile", ["balanced", "latency", "throughput"])
 def test_the_profile_decides_the_scorers(profile: RoutingProfile) -> None:
     release = model(route={"profile": profile})
-    scorers = model_values(stack(release), release).picker.scorers
-    assert scorers == load_routing().profiles[profile]
+    picker = model_values(stack(release), release).picker
+    assert picker is not None
+    (scheduling,) = cast("list[dict[str, Any]]", picker.config["schedulingProfiles"])
+    weights = {p["pluginRef"]: p.get("weight") for p in scheduling["plugins"]}
+    expected = load_routing().profiles[profile]
+    assert weights["queue-scorer"] == expected.queue
+    assert weights["kv-cache-utilization-scorer"] == expected.kv_cache
+    assert weights["prefix-cache-scorer"] == expected.prefix
 
 
 def test_the_route_has_its_own_timeout_or_the_gateways() -> None:
@@ -66,10 +74,10 @@ def test_the_route_has_its_own_timeout_or_the_gateways() -> None:
 
 def test_only_pods_with_gpus_are_queued() -> None:
     queued, free = simulator(), simulator(resources={"gpus": 0}, topology={"tensorParallel": 1})
-    assert model_values(stack(queued), queued).queue is not None
-    assert model_values(stack(free), free).queue is None
+    assert model_values(stack(queued), queued).roles["engine"].queue is not None
+    assert model_values(stack(free), free).roles["engine"].queue is None
     without = stack(queued, environment={"spec": {"platform": {"kueue": {"enabled": False}}}})
-    assert model_values(without, queued).queue is None
+    assert model_values(without, queued).roles["engine"].queue is None
 
 
 def test_a_commit_nobody_knows_yet_is_no_flag() -> None:
@@ -101,7 +109,9 @@ def test_what_is_derived_or_unknown_is_refused(engine: dict[str, object], words:
 
 
 def test_an_engine_nobody_knows_is_refused() -> None:
-    with pytest.raises(UsageError, match="unknown engine other; the catalog knows .*simulator.*vllm"):
+    with pytest.raises(
+        UsageError, match="unknown engine other; the catalog knows .*simulator.*vllm"
+    ):
         load_engines().engine("other")
 
 

@@ -21,6 +21,16 @@ SELECTOR = {
     "app.kubernetes.io/instance": "demo",
     "app.kubernetes.io/component": "engine",
 }
+ENDPOINTS = {
+    "app.kubernetes.io/name": "model",
+    "app.kubernetes.io/instance": "demo",
+    "tokenworks.dev/endpoint": "true",
+}
+ROLE = {
+    "app.kubernetes.io/name": "model",
+    "app.kubernetes.io/instance": "demo",
+    "tokenworks.dev/role": "engine",
+}
 PICKER = {**SELECTOR, "app.kubernetes.io/component": "picker"}
 
 
@@ -311,8 +321,8 @@ class TestRollout:
             return spec["template"]["metadata"]["annotations"]["checksum/config"]
 
         before = checksum({})
-        assert checksum({"replicas": 3}) == before
-        assert checksum({"picker": {"scorers": {"prefix": 9}}}) != before
+        assert checksum({"roles": {"engine": {"replicas": 3}}}) == before
+        assert checksum({"picker": {"config": {"featureGates": ["other"]}}}) != before
 
 
 class TestNames:
@@ -320,9 +330,9 @@ class TestNames:
 
     def test_selectors_are_the_three_labels_that_never_change(self, vllm: Objects) -> None:
         assert vllm.one("Deployment")["spec"]["selector"]["matchLabels"] == SELECTOR
-        assert vllm.one("Service")["spec"]["selector"] == SELECTOR
-        assert vllm.one("InferencePool")["spec"]["selector"]["matchLabels"] == SELECTOR
-        assert vllm.one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == SELECTOR
+        assert vllm.one("Service")["spec"]["selector"] == ENDPOINTS
+        assert vllm.one("InferencePool")["spec"]["selector"]["matchLabels"] == ENDPOINTS
+        assert vllm.one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == ROLE
         assert vllm.one("Deployment", "demo-epp")["spec"]["selector"]["matchLabels"] == PICKER
         assert vllm.one("Service", "demo-epp")["spec"]["selector"] == PICKER
 
@@ -479,7 +489,7 @@ class TestNetwork:
         assert ingress == {9002: "tokenworks-gateway", 9090: "monitoring"}
         dns, engines, api = spec["egress"]
         assert namespace(dns["to"][0]) == "kube-system"
-        assert engines["to"] == [{"podSelector": {"matchLabels": SELECTOR}}]
+        assert engines["to"] == [{"podSelector": {"matchLabels": ENDPOINTS}}]
         assert {p["port"] for p in api["ports"]} == {443, 6443}
 
     def test_only_downloads_open_a_way_out(self, vllm: Objects, plain: Objects) -> None:

@@ -131,6 +131,19 @@ volumes:
 {{- end -}}
 
 {{/*
+Seconds between leaving the picker's list and SIGTERM. A worker that answers nothing itself goes
+at SIGTERM, whatever still runs: it is told only after the first pod has had its time.
+*/}}
+{{- define "model.preStop" -}}
+{{- $timing := .root.Values.timing -}}
+{{- if include "model.answers" . -}}
+{{- int64 $timing.preStopSeconds -}}
+{{- else -}}
+{{- add (int64 $timing.preStopSeconds) (int64 $timing.drainSeconds) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
 The engine itself.
 */}}
 {{- define "model.container" -}}
@@ -148,7 +161,7 @@ ports:
 lifecycle:
   preStop:
     sleep:
-      seconds: {{ int64 .root.Values.timing.preStopSeconds }}
+      seconds: {{ include "model.preStop" . }}
 resources:
   {{- include "model.resources" .role.resources | nindent 2 }}
 securityContext:

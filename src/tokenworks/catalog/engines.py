@@ -162,7 +162,9 @@ class Engine(Document):
     def reserved_flags(self) -> frozenset[str]:
         """Flags that we derive, which documents may therefore not set."""
         # What sizes the KV cache may be given as a flag where its field is left out.
-        derived = self.flags.model_dump(exclude_none=True, exclude={"memory_fraction", "block_size"})
+        derived = self.flags.model_dump(
+            exclude_none=True, exclude={"memory_fraction", "block_size"}
+        )
         drain = self.drain.flag if self.drain is not None else None
         prefix = self.prefix_cache.flag if self.prefix_cache is not None else None
         ranks = self.parallel.model_dump(exclude_none=True).values()
