@@ -49,7 +49,7 @@ MODEL: dict[str, Any] = {
         "tenant": "research",
         "model": {
             "uri": "hf://Qwen/Qwen3-32B",
-            "revision": "0123456789012345678901234567890123456789",
+            "revision": "0123456789abcdef0123456789abcdef01234567",
             "size": "66G",
             "servedName": "Qwen/Qwen3-32B",
             "maxContext": 32768,

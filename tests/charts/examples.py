@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.charts.documents import model, values_of
+from tests.charts.documents import values_of, variants
 from tests.charts.rendering import Helm
 
 FOLDER = Path(__file__).parent / "examples"
@@ -43,9 +43,12 @@ _Dumper.add_representer(str, _text)
 
 def made_values() -> dict[Path, str]:
     """Values of examples that come from documents, as `./tokenworks render` computes them."""
-    text = yaml.safe_dump(values_of(model()), sort_keys=False, width=110)
-    head = "# What a ModelRelease for vLLM on two GPUs becomes; made from documents.py.\n"
-    return {FOLDER / "model" / "vllm" / "values.yaml": head + text}
+    made: dict[Path, str] = {}
+    for name, release in variants().items():
+        text = yaml.safe_dump(values_of(release), sort_keys=False, width=110)
+        head = f"# What the ModelRelease `{name}` of documents.py becomes.\n"
+        made[FOLDER / "model" / name / "values.yaml"] = head + text
+    return made
 
 
 def write() -> None:

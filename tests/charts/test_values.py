@@ -18,10 +18,19 @@ from tokenworks.spec.values import CHARTS
 
 pytestmark = pytest.mark.helm
 Path = tuple[str | int, ...]
-NAMED = re.compile(
-    r"^(roles|roles\.[a-z]+\.ports|tenants\.[a-z]+\.pools|tenants|flavors)\.[-a-z0-9]+"
+_NAMED = (
+    re.compile(r"^(roles|tenants|flavors|engine\.secretEnv)\.[^.<]+"),
+    re.compile(r"^(roles\.<name>\.ports|tenants\.<name>\.pools)\.[^.<]+"),
 )
 """Maps whose keys are names of the user's, with fields of their own below."""
+
+
+def general(path: str) -> str:
+    """`roles.<name>.replicas` for `roles.prefill.replicas`; positions in lists left out."""
+    path = re.sub(r"\.\d+", "", path)
+    for pattern in _NAMED:
+        path = pattern.sub(r"\1.<name>", path)
+    return path
 
 
 def accepted(chart: str, values: Values) -> bool:
@@ -101,11 +110,7 @@ def test_every_field_is_described(chart: str) -> None:
 def test_the_bases_give_every_field_a_value(chart: str) -> None:
     """Or the tests below would leave fields out."""
     root = schema(CHARTS[chart])
-    given = {
-        NAMED.sub(r"\1.<name>", re.sub(r"\.\d+", "", shown(path)))
-        for base in bases(chart)
-        for path, _ in walk(base)
-    }
+    given = {general(shown(path)) for base in bases(chart) for path, _ in walk(base)}
     assert [key for key, *_ in rows(root, root, {}) if key not in given] == []
 
 
@@ -132,12 +137,15 @@ def misspelt(chart: str, base: Values) -> Iterator[tuple[str, Values]]:
 
 @pytest.mark.parametrize("chart", NAMES)
 def test_a_misspelt_value_fails_at_every_level(chart: str, charts: Helm) -> None:
-    cases = list(misspelt(chart, bases(chart)[0]))
+    cases: dict[str, tuple[str, Values]] = {}
+    for base in bases(chart):
+        for path, values in misspelt(chart, base):
+            cases.setdefault(general(path).rpartition(".")[0], (path, values))
     root = schema(CHARTS[chart])
-    levels = {NAMED.sub(r"\1.<name>", path.rpartition(".")[0]) for path, _ in cases}
     expected = {key.rpartition(".")[0] for key, *_ in rows(root, root, {})}
-    assert expected <= levels, "a level was not tried"
-    for (path, _), done in zip(cases, rendered(charts, chart, cases), strict=True):
+    assert expected <= set(cases), "a level was not tried"
+    tried = list(cases.values())
+    for (path, _), done in zip(tried, rendered(charts, chart, tried), strict=True):
         assert done.returncode != 0, f"{path} was taken"
         assert path.rpartition(".")[2] in done.stderr, f"{path} is not named"
 
@@ -179,13 +187,26 @@ def test_null_fails_where_a_value_is_needed(chart: str, charts: Helm) -> None:
     assert [n for (n, _), d in zip(cases, done, strict=True) if d.returncode == 0] == []
 
 
+def without(chart: str, name: str) -> Values:
+    """Values in which the field alone is null, and everything around it is given."""
+    wanted = name.split(".")
+    for base in bases(chart):
+        for path, _ in walk(base):
+            if shown(path).split(".") == wanted:
+                return with_value(base, path, None)
+    return nulled(name)
+
+
 @pytest.mark.parametrize("chart", NAMES)
 def test_null_removes_what_may_be_absent(chart: str, charts: Helm) -> None:
-    cases = [(name, nulled(name)) for name in sorted(nullable(chart))]
+    cases = [(name, without(chart, name)) for name in sorted(nullable(chart))]
     done = rendered(charts, chart, cases)
     refused = [(n, d.stderr) for (n, _), d in zip(cases, done, strict=True) if d.returncode != 0]
-    # An image may lack its tag or its digest, not both; the defaults have only a tag.
-    unexpected = [(n, e) for n, e in refused if "has neither tag nor digest" not in e]
+    # An image may lack its tag or its digest, not both; a kind of weights needs its own field.
+    unexpected = [
+        (n, e) for n, e in refused if "has neither tag nor digest" not in e and "needs it" not in e
+        and "needs a limit" not in e
+    ]  # fmt: skip
     assert unexpected == []
 
 
@@ -196,6 +217,8 @@ CANDIDATES: tuple[Any, ...] = (
     True, False, "other", "Other/1", "OTHER", "77s", "3Gi", "/other", "7", "10.0.0.0/8",
     "sha256:" + "cd" * 32, "unresolved", "FailOpen", "ClusterIP", "LoadBalancer", "Exists",
     "Equal", "NoExecute", "docker.io/other/image", "other.example", "none", "ephemeral", "pvc",
+    "space", "equals", "omit", "no-prefix", "repeat", "items", "underscores", "dashes", "role",
+    "release", "leader", "http", "native", "RoleBasedGroup",
 )  # fmt: skip
 
 
