@@ -105,6 +105,14 @@ class TestPins:
                     or f"{module} =>" in (HERE / "go" / group / "go.mod").read_text()
                 ), f"{group}: {module} {version}"
 
+    def test_the_routers_group_shares_the_operators_compiled_packages(self) -> None:
+        operators, llm_d = module_versions("operators"), module_versions("llm-d")
+        shared = operators.keys() & llm_d.keys()
+        assert len(shared) > 50
+        assert {m for m in shared if operators[m] != llm_d[m]} == {
+            "sigs.k8s.io/gateway-api-inference-extension"
+        }
+
     def test_every_group_serves_something(self) -> None:
         used = {p.group for p in pins().programs.values()}
         charts = {c.module for c in bill().components.values()}
