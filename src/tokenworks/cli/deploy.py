@@ -9,15 +9,15 @@ from typing import Annotated
 import typer
 
 from tokenworks.cli import chat, engine, leftovers
-from tokenworks.cli.context import load, render_tools, say
+from tokenworks.cli.context import load, rendered_objects, say
 from tokenworks.errors import TokenworksError, UsageError
-from tokenworks.spec.stack import Stack
+from tokenworks.spec.stack import Manifest, Stack
 
 EnvironmentArgument = Annotated[str, typer.Argument(metavar="ENV", help="A folder of stacks/.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def _refuse_findings(stack: Stack, unresolved: str) -> None:
+def _refuse_findings(stack: Stack, objects: list[Manifest], unresolved: str) -> None:
     """Check what would be applied, before anything is touched, in the words of `check`.
 
     Raises:
@@ -28,10 +28,8 @@ def _refuse_findings(stack: Stack, unresolved: str) -> None:
     from local.images import local_image_names  # noqa: PLC0415
     from policies import check, words  # noqa: PLC0415
     from tokenworks.check.context import context_of, unresolved_revisions  # noqa: PLC0415
-    from tokenworks.render import render  # noqa: PLC0415
 
     context = replace(context_of(stack, local_image_names()), unresolved=unresolved)  # type: ignore[arg-type]
-    objects = [o for release in render(stack, render_tools()) for o in release.objects]
     found = [*check(objects, context), *unresolved_revisions(stack, context)]
     for finding in found:
         print(words(finding), file=sys.stderr)
@@ -85,11 +83,12 @@ def up(
     """
     stack = load(environment)
     here = _made_here(stack)
-    _refuse_findings(stack, "warning" if here else "error")
+    objects = rendered_objects(stack)
+    _refuse_findings(stack, objects, "warning" if here else "error")
     if here:
         from tokenworks.cli.local import bring_up  # noqa: PLC0415
 
-        bring_up(stack)
+        bring_up(stack, objects)
     # What is applied was checked above, before anything was touched: not twice.
     pulumi = engine.engine_of(stack).without_policies()
     engine.select(pulumi)
