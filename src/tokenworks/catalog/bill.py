@@ -19,7 +19,10 @@ class BilledComponent(Document):
     """One thing that is installed and is not ours."""
 
     version: str
-    module: str = Field(description="Go module whose files hold the chart and the CRDs.")
+    module: str | None = Field(
+        default=None,
+        description="Go module whose files hold the chart and the CRDs; none: images only.",
+    )
     chart: str | None = Field(default=None, description="Folder of the chart in the module.")
     crds: tuple[str, ...] = Field(default=(), description="Files or folders of CRDs in the module.")
     namespace: str | None = None

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import BeforeValidator, Field
 
+from tokenworks.catalog.routers import LlmDRouter, WorkerRouter
 from tokenworks.errors import UsageError
 from tokenworks.spec.common import Bytes, Document, Duration, Image
 from tokenworks.spec.model import RoutingProfile
@@ -122,7 +123,7 @@ class EngineCatalog:
 
 
 class Routing(Document):
-    """Facts about the endpoint picker and the body-based router."""
+    """Facts about the endpoint picker, the body-based router and routers for prefill and decode."""
 
     source: str
     date: IsoDate
@@ -130,6 +131,8 @@ class Routing(Document):
     profiles: dict[RoutingProfile, Scorers]
     picker_verbosity: int
     router_verbosity: int
+    llm_d: LlmDRouter
+    worker_routers: dict[str, WorkerRouter]
 
 
 def _numbers(version: str) -> tuple[int, ...]:
