@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -76,6 +76,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Nothing to the terminal."""
+
+    def handle(self) -> None:
+        """Whoever asked may leave, as routers do when they have what they want."""
+        with suppress(ConnectionError):
+            super().handle()
 
     def send(self, status: int, answer: Any) -> None:
         """Answer with JSON."""
