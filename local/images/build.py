@@ -42,6 +42,15 @@ def local_image_names() -> frozenset[str]:
     return frozenset(table())
 
 
+def images_for(named: Iterable[str]) -> frozenset[str]:
+    """Images of the table that a cluster gets whose objects name the images `named`.
+
+    A digest, with which objects may name an image, does not matter.
+    """
+    plain = {name.partition("@")[0] for name in named}
+    return frozenset(n for n, image in table().items() if image.when == "always" or n in plain)
+
+
 def programs_needed(only: Iterable[str] | None = None) -> frozenset[str]:
     """Names of the toolchain programs that the images contain.
 
@@ -125,7 +134,8 @@ def _prune(cache: Path, slug: str) -> None:
 def _key(name: str, image: Image, sources: _Sources) -> str:
     """Hash of everything that determines the archive's bytes."""
     digest = hashlib.sha256()
-    parts: list[object] = [name, image.model_dump(mode="json", exclude={"why"}), architecture()]
+    made_of = image.model_dump(mode="json", exclude={"why", "when"})
+    parts: list[object] = [name, made_of, architecture()]
     parts += [[program, _sum(_program(program, sources))] for program in image.programs]
     if image.debian:
         packages = debian.closure(image.debian, sources.cache)
@@ -133,6 +143,7 @@ def _key(name: str, image: Image, sources: _Sources) -> str:
     files = sorted(HERE.glob("*.py"))
     files += [ROOT / image.wheels.lock] if image.wheels else []
     files += [file for folder in image.copy_ for file in _sources_of(folder)]
+    files += [ROOT / script for script in image.scripts]
     files += [module_dir(m) / file for m, chosen in image.module.items() for file in chosen]
     parts += [[file.name, _sum(file)] for file in files]
     digest.update(json.dumps(parts, sort_keys=True).encode())
@@ -222,6 +233,8 @@ def _files(image: Image, sources: _Sources) -> Tree:
     for folder, place in image.copy_.items():
         for source in _sources_of(folder):
             tree.file(f"{place}/{source.relative_to(ROOT / folder)}", source)
+    for script, path in image.scripts.items():
+        tree.file(path, ROOT / script, 0o755)
     return tree
 
 

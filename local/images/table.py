@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
@@ -60,6 +60,8 @@ class Image(_Part):
     """What makes one image."""
 
     why: str
+    when: Literal["always", "rendered"] = "always"
+    """`rendered`: only for an environment whose objects name the image."""
     user: Annotated[User, BeforeValidator(_user)]
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
@@ -68,6 +70,8 @@ class Image(_Part):
     wheels: Wheels | None = None
     module: dict[str, dict[str, str]] = Field(default_factory=dict[str, dict[str, str]])
     copy_: dict[str, str] = Field(default_factory=dict[str, str], alias="copy")
+    scripts: dict[str, str] = Field(default_factory=dict[str, str])
+    """File of this repository -> executable path in the image."""
     links: dict[str, tuple[str, ...]] = Field(default_factory=dict[str, tuple[str, ...]])
     """Program -> names beside it that are links to it."""
     dirs: tuple[str, ...] = ()

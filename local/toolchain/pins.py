@@ -74,7 +74,10 @@ def module_versions(group: str) -> dict[str, str]:
 
 @cache
 def pinned_modules(group: str) -> dict[str, str]:
-    """Module path to version of what `go/<group>/go.mod` is for: its direct requirements."""
+    """Module path to version of what `go/<group>/go.mod` is for: its direct requirements.
+
+    One with a remark is only what those need, in a version of their own.
+    """
     text = (HERE / "go" / group / "go.mod").read_text()
     return dict(re.findall(_REQUIRED + "$", text, re.MULTILINE))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from local import cluster
+from local import cluster, images
 from local.cluster import ClusterSpec, ComponentStatus, NodeStatus, kind
 from tokenworks.cli import context, main
 from tokenworks.cli import local as commands
@@ -173,9 +173,29 @@ class TestUp:
         monkeypatch.setattr(maker, "up", lambda spec, *_: made.append(spec))
         monkeypatch.setattr(cluster, "require", lambda: None)
         monkeypatch.setattr(commands, "programs", lambda: None)
+        monkeypatch.setattr(commands, "rendered_objects", lambda _stack: [])
         monkeypatch.setattr(commands, "_images", list)
         assert run("up", "--env", name)[0] == 0
         assert [spec.name for spec in made] == [name]
+
+    def test_images_are_those_that_the_objects_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        containers = [
+            {"name": "a", "image": "x.io/a:1"},
+            {"name": "b", "image": "x.io/b:1@sha256:0"},
+        ]
+        template = {"spec": {"initContainers": [{"image": "x.io/i:1"}], "containers": containers}}
+        group = {"kind": "RoleBasedGroup", "spec": {"roles": [{"pattern": {"template": template}}]}}
+        schema = {"kind": "CustomResourceDefinition", "properties": {"image": {"type": "string"}}}
+        named: list[set[str]] = []
+        monkeypatch.setattr(images, "images_for", lambda n: named.append(set(n)) or {"wanted"})
+        monkeypatch.setattr(images, "programs_needed", lambda wanted: {"of", *wanted})
+        monkeypatch.setattr("local.toolchain.ensure", lambda *names: dict.fromkeys(names))
+        made: list[Any] = []
+        monkeypatch.setattr(images, "build_images", lambda *a, **_: made.extend(a) or {"n": Path()})
+        assert commands._images([group, schema]) == [Path()]  # pyright: ignore[reportPrivateUsage]
+        assert named == [{"x.io/a:1", "x.io/b:1@sha256:0", "x.io/i:1"}]
+        assert set(made[0]) == {"of", "wanted"}
+        assert made[2] == {"wanted"}
 
     def test_pools_become_nodes(self) -> None:
         spec = commands.cluster_spec(load_stack(ROOT, "local").environment)

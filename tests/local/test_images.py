@@ -21,6 +21,7 @@ from local.images import (
     build_images,
     debian,
     image_digest,
+    images_for,
     local_image_names,
     oci,
     programs_needed,
@@ -83,10 +84,46 @@ def test_every_program_of_the_table_is_pinned() -> None:
     assert programs_needed() <= pins().programs.keys()
 
 
-@pytest.mark.parametrize("program", ["kueue", "lws", "epp", "bbr", "pause"])
+@pytest.mark.parametrize(
+    "program", ["kueue", "lws", "epp", "bbr", "pause", "llm-d-epp", "pd-sidecar"]
+)
 def test_the_tag_is_the_version_of_the_program_inside(program: str) -> None:
     tags = [n.rpartition(":")[2] for n, image in table().items() if program in image.programs]
     assert [tag.lstrip("v") for tag in tags] == [pins().programs[program].version.lstrip("v")]
+
+
+@pytest.mark.parametrize("lock", ["sglang-router", "vllm-router"])
+def test_the_tag_is_the_version_of_the_wheel_inside(lock: str) -> None:
+    path = f"local/images/{lock}.txt"
+    (name,) = [n for n, image in table().items() if image.wheels and image.wheels.lock == path]
+    version = name.rpartition(":v")[2]
+    assert f"{lock}=={version} " in (ROOT / path).read_text()
+
+
+class TestImagesFor:
+    """What is made for an environment: not what it does not use."""
+
+    ROUTERS = (
+        "docker.io/lmsysorg/sgl-model-gateway:v0.3.2",
+        "docker.io/vllm/vllm-router:v0.1.17",
+        "ghcr.io/llm-d/llm-d-inference-scheduler:v0.4.0",
+        "ghcr.io/llm-d/llm-d-routing-sidecar:v0.4.0",
+    )
+
+    def test_routers_are_not_made_where_none_is_named(self) -> None:
+        assert images_for([KUEUE]) == local_image_names() - set(self.ROUTERS)
+
+    @pytest.mark.parametrize("name", ROUTERS)
+    @pytest.mark.parametrize("digest", ["", f"@sha256:{'0' * 64}"], ids=["tag", "digest"])
+    def test_a_router_that_is_named_is_made(self, name: str, digest: str) -> None:
+        assert images_for([name + digest]) == images_for([]) | {name}
+
+    def test_another_version_of_a_router_is_not_made_here(self) -> None:
+        assert images_for(["docker.io/vllm/vllm-router:v0.1.16"]) == images_for([])
+
+    def test_programs_of_images_that_are_not_made_are_not_built(self) -> None:
+        assert not programs_needed(images_for([])) & {"llm-d-epp", "pd-sidecar"}
+        assert programs_needed(images_for(self.ROUTERS)) >= {"llm-d-epp", "pd-sidecar"}
 
 
 def test_names_are_whole_and_tags_are_fixed() -> None:
@@ -99,7 +136,8 @@ def test_every_entrypoint_is_something_the_image_has() -> None:
     for name, image in table().items():
         start = (image.entrypoint or image.command)[0]
         linked = {f"{p.rpartition('/')[0]}/{n}" for p, names in image.links.items() for n in names}
-        assert start in {*image.programs.values(), *linked, *from_packages}, name
+        own = {*image.programs.values(), *image.scripts.values()}
+        assert start in {*own, *linked, *from_packages}, name
 
 
 def test_locked_wheels_carry_hashes_and_exact_versions() -> None:

@@ -234,7 +234,7 @@ class EngineCatalog:
 
 
 class Routing(Document):
-    """Facts about the endpoint picker and the body-based router."""
+    """Facts about the endpoint picker, the body-based router and routers for prefill and decode."""
 
     source: str
     date: IsoDate

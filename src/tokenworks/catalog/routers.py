@@ -93,6 +93,10 @@ class Sidecar(Document):
     image: ImageRef
     flags: SidecarFlags
     secure_by_default: bool = Field(description="Serves TLS with a certificate of its own.")
+    drains: bool = Field(
+        description="Finishes running requests after SIGTERM. If not, it must outlive the engine: "
+        "a native sidecar, which the kubelet stops last."
+    )
     connectors: dict[str, str] = Field(description="Engine -> how it hands KV over.")
     paths: tuple[str, ...] = Field(description="Requests that it splits; others it passes on.")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tokenworks
 from tokenworks.render.helm import RenderTools
-from tokenworks.spec.stack import Stack
+from tokenworks.spec.stack import Manifest, Stack
 
 
 def root() -> Path:
@@ -36,6 +36,17 @@ def render_tools() -> RenderTools:
     from local.toolchain import ensure, module_dir  # noqa: PLC0415
 
     return RenderTools(ensure("helm")["helm"], module_dir)
+
+
+def rendered_objects(stack: Stack) -> list[Manifest]:
+    """Every object that the environment's documents make.
+
+    Raises:
+        TokenworksError: a chart refuses its values.
+    """
+    from tokenworks.render import render  # noqa: PLC0415 - start-up time of --help
+
+    return [o for release in render(stack, render_tools()) for o in release.objects]
 
 
 def environments() -> list[str]:

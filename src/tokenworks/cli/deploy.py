@@ -92,7 +92,7 @@ def up(
     if here:
         from tokenworks.cli.local import bring_up  # noqa: PLC0415
 
-        bring_up(stack)
+        bring_up(stack, [o for release in releases for o in release.objects])
     pulumi = engine.engine_of(stack).applying(releases)
     engine.select(pulumi)
     if pulumi.own_backend and not here:

@@ -6,18 +6,19 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from typer.core import TyperCommand
 
-from tokenworks.cli.context import load, say
+from tokenworks.cli.context import load, rendered_objects, say
 from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.spec.environment import Environment, NodePool
-from tokenworks.spec.stack import Stack
+from tokenworks.spec.stack import Manifest, Stack
 
 if TYPE_CHECKING:
     from local.cluster import ClusterSpec, ComponentStatus, NodeStatus, Pool, Programs
@@ -67,15 +68,31 @@ def programs() -> Programs:
     return Programs(*(found[n] for n in names), kwok_stages=stages)
 
 
-def _images() -> list[Path]:
-    from local.images import build_images, programs_needed  # noqa: PLC0415
+def named_images(value: Any) -> Iterator[str]:
+    """Images that objects name, in containers anywhere, also of custom resources."""
+    if isinstance(value, dict):
+        for key, inner in cast("dict[str, Any]", value).items():
+            if key == "image" and isinstance(inner, str):
+                yield inner
+            else:
+                yield from named_images(inner)
+    elif isinstance(value, list):
+        for inner in cast("list[Any]", value):
+            yield from named_images(inner)
+
+
+def _images(objects: list[Manifest]) -> list[Path]:
+    """Archives of the images that a cluster with these objects needs."""
+    from local.images import build_images, images_for, programs_needed  # noqa: PLC0415
     from local.toolchain import cache_dir, ensure  # noqa: PLC0415
 
-    return list(build_images(ensure(*programs_needed()), cache_dir(), progress=say).values())
+    wanted = images_for(named_images(objects))
+    programs = ensure(*programs_needed(wanted))
+    return list(build_images(programs, cache_dir(), wanted, progress=say).values())
 
 
-def bring_up(stack: Stack) -> None:
-    """Make or repair the environment's cluster, with every image that it needs.
+def bring_up(stack: Stack, objects: list[Manifest]) -> None:
+    """Make or repair the environment's cluster, with the images that its `objects` need.
 
     Raises:
         TokenworksError: not root, a build failed, or the cluster does not become ready.
@@ -86,11 +103,11 @@ def bring_up(stack: Stack) -> None:
     if stack.environment.spec.cluster.provider == "kind":
         from local.cluster import kind  # noqa: PLC0415
 
-        kind.up(spec, _images(), say)
+        kind.up(spec, _images(objects), say)
         return
     cluster.require()
     wanted = programs()
-    cluster.up(spec, wanted, _images(), say)
+    cluster.up(spec, wanted, _images(objects), say)
 
 
 def _made_here(environment: str) -> Stack:
@@ -145,7 +162,8 @@ def up(environment: EnvironmentOption = "local") -> None:
 
     Example: ./tokenworks local up
     """
-    bring_up(_made_here(environment))
+    stack = _made_here(environment)
+    bring_up(stack, rendered_objects(stack))
 
 
 @app.command()

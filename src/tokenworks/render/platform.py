@@ -44,6 +44,7 @@ def slim(schema: Any) -> Any:
 
 def crds(component: BilledComponent, tools: RenderTools) -> tuple[Manifest, ...]:
     """CRDs (and what guards them) of a component, from its module's files."""
+    assert component.module is not None
     root = tools.module_dir(component.module)
     paths = [p for part in component.crds for p in _files(root / part)]
     found = (o for p in paths for o in parse(p.read_text()) if o["kind"] != "Kustomization")
@@ -113,7 +114,7 @@ def _charted(
 ) -> tuple[Manifest, ...]:
     """Objects of an upstream chart, its Namespace first."""
     component = bill().components[key]
-    assert component.chart is not None and component.namespace is not None
+    assert component.module and component.chart and component.namespace
     chart = tools.module_dir(component.module) / component.chart
     objects = template(tools.helm, chart, name or key, component.namespace, values)
     return (namespace_object(component.namespace), *objects)
