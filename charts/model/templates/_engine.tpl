@@ -9,12 +9,12 @@ All flags: the given ones, and those that other values fill.
 {{- end -}}
 
 {{/*
-Arguments after the command, one list item each. JSON is YAML, and keeps integers whole:
-a number printed otherwise becomes 1e+06 when it comes from a values file.
+Arguments after the command, one list item each. JSON keeps integers whole: a number printed
+otherwise becomes 1e+06 when it comes from a values file.
 */}}
 {{- define "model.arguments" -}}
 {{- range .Values.engine.arguments }}
-- {{ toJson . }}
+- {{ . | quote }}
 {{- end }}
 {{- range $name, $value := include "model.flags" . | fromJson }}
 {{- include "model.flag" (dict "name" $name "value" $value) }}
@@ -26,16 +26,16 @@ One flag: `--x`, `--no-x`, `--x=text`, `--x` and an argument an item, or `--x=js
 */}}
 {{- define "model.flag" -}}
 {{- if kindIs "bool" .value }}
-- {{ printf "--%s%s" (ternary "" "no-" .value) .name | toJson }}
+- {{ printf "--%s%s" (ternary "" "no-" .value) .name | quote }}
 {{- else if kindIs "string" .value }}
-- {{ printf "--%s=%s" .name .value | toJson }}
+- {{ printf "--%s=%s" .name .value | quote }}
 {{- else if kindIs "slice" .value }}
-- {{ printf "--%s" .name | toJson }}
+- {{ printf "--%s" .name | quote }}
 {{- range .value }}
-- {{ toJson . }}
+- {{ . | quote }}
 {{- end }}
 {{- else }}
-- {{ printf "--%s=%s" .name (toRawJson .value) | toJson }}
+- {{ printf "--%s=%s" .name (toRawJson .value) | quote }}
 {{- end }}
 {{- end -}}
 
@@ -44,14 +44,14 @@ Environment: literal values, then those from Secrets.
 */}}
 {{- define "model.env" -}}
 {{- range $name, $value := .env }}
-- name: {{ $name }}
-  value: {{ toJson $value }}
+- name: {{ $name | quote }}
+  value: {{ $value | quote }}
 {{- end }}
 {{- range $name, $from := .secretEnv }}
-- name: {{ $name }}
+- name: {{ $name | quote }}
   valueFrom:
     secretKeyRef:
-      name: {{ $from.secret }}
+      name: {{ $from.secret | quote }}
       key: {{ $from.key | quote }}
 {{- end }}
 {{- end -}}

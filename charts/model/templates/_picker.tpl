@@ -26,7 +26,7 @@ apiVersion: inference.networking.x-k8s.io/v1alpha1
 kind: EndpointPickerConfig
 plugins:
   {{- range $type, $_ := $scorers }}
-  - type: {{ $type }}
+  - type: {{ $type | quote }}
   {{- end }}
   - type: max-score-picker
   {{- include "model.pickerMetrics" .Values.engine | nindent 2 }}
@@ -34,7 +34,7 @@ schedulingProfiles:
   - name: default
     plugins:
       {{- range $type, $weight := $scorers }}
-      - pluginRef: {{ $type }}
+      - pluginRef: {{ $type | quote }}
         weight: {{ int64 $weight }}
       {{- end }}
       - pluginRef: max-score-picker
@@ -47,7 +47,7 @@ The picker's plugins that scrape an engine.
 - type: metrics-data-source
   parameters:
     scheme: http
-    path: {{ .metricsPath }}
+    path: {{ .metricsPath | quote }}
 - type: core-metrics-extractor
   parameters:
     defaultEngine: engine

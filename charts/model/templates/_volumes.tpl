@@ -28,7 +28,7 @@ The weights: the node's disk, or a claim that is filled already.
 {{- else if eq .kind "pvc" }}
 - name: weights
   persistentVolumeClaim:
-    claimName: {{ required "weights.claim is missing: kind pvc needs it" .claim }}
+    claimName: {{ required "weights.claim is missing: kind pvc needs it" .claim | quote }}
     readOnly: true
 {{- end }}
 {{- end -}}
@@ -47,7 +47,7 @@ Where they are mounted.
 {{- end }}
 {{- if ne .Values.weights.kind "none" }}
 - name: weights
-  mountPath: {{ .Values.weights.path }}
+  mountPath: {{ .Values.weights.path | quote }}
   readOnly: {{ eq .Values.weights.kind "pvc" }}
 {{- end }}
 {{- end -}}

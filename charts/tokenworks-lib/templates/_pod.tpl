@@ -37,7 +37,7 @@ An HTTP probe on the port called http. Call with path, periodSeconds, timeoutSec
 */}}
 {{- define "tokenworks-lib.httpProbe" -}}
 httpGet:
-  path: {{ .path }}
+  path: {{ .path | quote }}
   port: http
   scheme: HTTP
 periodSeconds: {{ int64 .periodSeconds }}
@@ -70,4 +70,16 @@ requests:
 limits:
   memory: {{ .memory | quote }}
   ephemeral-storage: 64Mi
+{{- end -}}
+
+{{/*
+One toleration. Call with key, value (or null), effect, operator (default: as the value asks).
+*/}}
+{{- define "tokenworks-lib.toleration" -}}
+- key: {{ .key | quote }}
+  operator: {{ .operator | default (ternary "Equal" "Exists" (kindIs "string" .value)) | quote }}
+  {{- if kindIs "string" .value }}
+  value: {{ .value | quote }}
+  {{- end }}
+  effect: {{ .effect | quote }}
 {{- end -}}
