@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ import yaml
 
 from tests.charts.documents import full_values
 from tokenworks.render.defaults import default_values
+from tokenworks.render.helm import values_text
 
 ROOT = Path(__file__).resolve().parents[2]
 CHARTS = ROOT / "charts"
@@ -69,8 +69,7 @@ class Helm:
         """`helm template` with a values file: as data, as text, or none."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "values.yaml"
-            # JSON is YAML, without its surprises (`n: 1` is `false: 1` to Helm).
-            path.write_text(values if isinstance(values, str) else json.dumps(values or {}))
+            path.write_text(values if isinstance(values, str) else values_text(values or {}))
             arguments = [name, CHARTS / chart, "--namespace", "research", "--values", path]
             return self.run("template", *arguments)
 
@@ -83,7 +82,7 @@ class Helm:
     def objects(self, chart: str, values: Mapping[str, Any] | str | None = None) -> Objects:
         """What the chart renders to."""
         return _objects(
-            self, chart, values if isinstance(values, str) else json.dumps(values or {})
+            self, chart, values if isinstance(values, str) else values_text(values or {})
         )
 
 

@@ -85,6 +85,30 @@ def test_a_template_makes_objects_of_one_kind(path: Path) -> None:
     assert "---" not in text or "range" in text
 
 
+BARE = re.compile(r"^\s*(?:- )?(?:[\w./\"-]+: |- )\{\{-? (?P<action>.*?) -?\}\}$")
+WHOLE = re.compile(r"quote$|nindent \d+$|^toJson |toJson$|int64$|^int64 |^eq ")
+"""Text in quotes, a part of its own, or a number or a boolean."""
+
+
+def bare(path: Path) -> Iterator[str]:
+    """Text that YAML could take for a boolean, a number, or null."""
+    for line in path.read_text().splitlines():
+        match = BARE.match(line)
+        if match and not WHOLE.search(match["action"]):
+            yield line.strip()
+
+
+@pytest.mark.parametrize("path", [*MANIFESTS, *HELPERS], ids=named)
+def test_text_is_quoted(path: Path) -> None:
+    assert list(bare(path)) == []
+
+
+def test_the_lint_sees_text_without_quotes(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("a: {{ .Values.a }}\n- {{ $b }}\nc: {{ .c | quote }}\nd: {{ int64 .d }}\n")
+    assert list(bare(path)) == ["a: {{ .Values.a }}", "- {{ $b }}"]
+
+
 def test_no_helper_is_unused() -> None:
     text = "".join(path.read_text() for path in TEMPLATES)
     names = [name for path in HELPERS for name, _ in helpers(path)]

@@ -129,3 +129,26 @@ class TestTenant:
     def test_without_kueue_there_is_no_queue(self) -> None:
         made = stack(environment={"spec": {"platform": {"kueue": {"enabled": False}}}})
         assert tenant_values(made, made.tenants[0]).queue is None
+
+
+def test_a_flavor_for_nodes_without_labels_has_no_spec(charts: Helm) -> None:
+    flavors = {"plain": {"nodeLabels": {}, "taints": []}}
+    assert "spec" not in charts.objects("queues", {"flavors": flavors}).one(
+        "ResourceFlavor", "plain"
+    )
+
+
+@pytest.mark.parametrize(
+    ("chart", "values"),
+    [
+        ("queues", {"flavors": {"a": {"nodeLabels": {}, "taints": [{"key": "spot"}]}}}),
+        ("model", {"scheduling": {"tolerations": [{"key": "spot", "operator": "Exists"}]}}),
+    ],
+)
+def test_what_helm_cannot_fill_in_has_to_be_given(
+    chart: str, values: dict[str, Any], charts: Helm
+) -> None:
+    """Items of lists have no defaults in values.yaml: an absent effect would mean every effect."""
+    done = charts.template(chart, values)
+    assert done.returncode != 0
+    assert "effect" in done.stderr

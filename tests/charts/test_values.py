@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from tests.charts.rendering import NAMES, Helm, Values, bases, defaults
@@ -307,3 +309,92 @@ def test_nothing_is_rendered_that_the_api_server_would_drop(chart: str, charts: 
             found = [path for path in empty(item) if path != "spec.podSelector"]
             # A flavor for nodes without labels and taints has nothing to say.
             assert found == [], f"{item['kind']} {item['metadata']['name']}"
+
+
+# Exactly what was given
+
+MISLEADING = (
+    "no", "on", "off", "y", "n", "true", "null", "NO", "ON", "Y", "NULL", "TRUE",
+    "123", "017", "0x1f", "1e3", "1.0", "1_0",
+    "2026-11-29", "12:30", "-", "--", "~", "=", "<<", ".inf", "/a:", "/#", "::/0", "a: b", "# c",
+    "a\nb\n", "x\r\ny", "\t", " a ", "'", '"', "\\", "{{ x }}", "{a", "[a", "*a", "&a", "!a",
+    "@a", "`a", "%a", "|", ">", "? a", ":", "é", "😀", "\u2028", "\x7f", "\x85", "\ufeff", "",
+)  # fmt: skip
+"""Text that YAML, templates or their readers take for something else when it stands bare."""
+
+
+FREE = {"command", "arguments", "flags", "env", "metrics"}
+"""Fields that take any text: see the test of flags and variables."""
+CHOOSING = {"kind", "digest", "tag", "filledFlags", "resources", "nominal"}
+"""Fields that decide what is rendered."""
+
+
+def given_everywhere(chart: str, base: Values, text: str) -> Values:
+    """The values with the text wherever they take it, as a value and as one more key."""
+    values = base
+    for path, old in walk(base):
+        if (FREE | CHOOSING) & set(path):
+            continue
+        tried = values
+        if isinstance(old, str):
+            tried = with_value(values, path, text)
+        elif isinstance(old, dict) and old:
+            first = next(iter(at(values, path).values()))
+            tried = with_value(values, path, {**at(values, path), text: copy.deepcopy(first)})
+        values = tried if accepted(chart, tried) else values
+    return values
+
+
+def kinds(output: str) -> set[tuple[str, ...]]:
+    """Kind of object, path and type of each scalar; positions in lists are left out."""
+    return {
+        (item["kind"], *(str(p) for p in path if isinstance(p, str)), type(value).__name__)
+        for item in yaml.safe_load_all(output)
+        if item
+        for path, value in walk(item)
+        if not isinstance(value, dict | list)
+    }
+
+
+def odd_keys(output: str) -> list[Path]:
+    """Keys that are no text."""
+    every = (path for item in yaml.safe_load_all(output) if item for path, _ in walk(item))
+    return [p for p in every if not isinstance(p[-1], str | int) or isinstance(p[-1], bool)]
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_text_stays_text(chart: str, charts: Helm) -> None:
+    """Nothing turns into a boolean, a number, null or another structure on its way."""
+    base = bases(chart)[0]
+    tried = [(text, given_everywhere(chart, base, text)) for text in MISLEADING]
+    cases = [case for case in tried if case[1] != base]
+    expected = kinds(charts.text(chart, base))
+    for (text, _), done in zip(cases, rendered(charts, chart, cases), strict=True):
+        assert done.returncode == 0, f"{text!r}: {done.stderr}"
+        assert odd_keys(done.stdout) == [], repr(text)
+        assert {k for k in kinds(done.stdout) if text not in k} - expected == set(), repr(text)
+    assert len(cases) > 5
+
+
+def test_flags_and_variables_arrive_as_they_were_given(charts: Helm) -> None:
+    flags = {f"flag-{n}": text for n, text in enumerate(MISLEADING)}
+    variables = {f"VARIABLE_{n}": text for n, text in enumerate(MISLEADING)}
+    words = list(MISLEADING)
+    engine = {
+        "command": ["run", *words],
+        "arguments": words,
+        "flags": {**flags, "list": words, "map": {text: text for text in words}},
+        "env": variables,
+    }
+    pod = charts.objects("model", {"engine": engine}).container()
+    assert pod["command"] == ["run", *words]
+    assert pod["args"][: len(words)] == words
+    given = {
+        a.partition("=")[0]: a.partition("=")[2] for a in pod["args"] if a.startswith("--flag-")
+    }
+    assert given == {f"--{name}": text for name, text in flags.items()}
+    (as_json,) = [a.partition("=")[2] for a in pod["args"] if a.startswith("--map=")]
+    assert json.loads(as_json) == {text: text for text in words}
+    start = pod["args"].index("--list") + 1
+    assert pod["args"][start : start + len(words)] == words
+    assert {e["name"]: e["value"] for e in pod["env"] if e["name"] in variables} == variables

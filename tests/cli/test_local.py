@@ -200,7 +200,10 @@ class TestUp:
     def test_pools_become_nodes(self) -> None:
         spec = commands.cluster_spec(load_stack(ROOT, "local").environment)
         assert spec.real.resources == {"nvidia.com/gpu": 8, "rdma/hca": 8}
-        assert spec.real.labels == {"tokenworks.dev/pool": "sim"}
+        assert spec.real.labels == {
+            "tokenworks.dev/pool": "sim",
+            "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+        }
         (pool,) = spec.simulated
         assert (pool.name, pool.nodes) == ("kwok-h100", 4)
         assert pool.resources == {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}

@@ -22,6 +22,7 @@ from local.toolchain.pins import HERE, DebianPackage, groups, module_versions, p
 from tokenworks.catalog.bill import bill
 from tokenworks.cli import engine
 from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.render import helm
 
 ROOT = Path(__file__).parents[2]
 
@@ -149,6 +150,9 @@ class TestPins:
         assert f"pulumi-kubernetes=={engine.PROVIDER_VERSION}" in (
             (ROOT / "pyproject.toml").read_text()
         )
+
+    def test_charts_are_rendered_for_the_kubernetes_that_runs(self) -> None:
+        assert pins().programs["kube"].version == f"v{helm.KUBE_VERSION}"
 
     def test_flags_are_filled_in(self) -> None:
         flags = pins().programs["kube"].ldflags

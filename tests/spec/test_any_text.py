@@ -125,13 +125,13 @@ def st_texts(value: object) -> list[str]:
 
 @quick
 @given(st.text("0123456789abcdefxoXOyenYN_.:+-~ \t", max_size=12), st.booleans())
-def test_plain_scalars_mean_what_yaml_says_or_nothing(text: str, octal: bool) -> None:
+def test_plain_scalars_mean_what_yaml_says_or_nothing(text: str, kubernetes: bool) -> None:
     """A number or a boolean is only made of what every reader makes the same of."""
-    meaning = plain_value(text, octal=octal)
+    meaning = plain_value(text, kubernetes=kubernetes)
     if isinstance(meaning, bool):
         assert text.lower() in ("true", "false")
     elif isinstance(meaning, int):
-        assert int(text.replace("o", "") if octal and "o" in text else text, _base(text)) == meaning
+        assert int(text.replace("o", "") if kubernetes and "o" in text else text, _base(text)) == meaning
     elif isinstance(meaning, float):
         assert float(text) == meaning
 

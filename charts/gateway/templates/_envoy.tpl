@@ -15,7 +15,7 @@ What an EnvoyFilter applies to: our Gateway.
 {{- define "gateway.targetRefs" -}}
 - group: gateway.networking.k8s.io
   kind: Gateway
-  name: {{ .Values.name }}
+  name: {{ .Values.name | quote }}
 {{- end -}}
 
 {{/*
@@ -60,13 +60,13 @@ Call with filter, status (optional), message, type, param (optional), code.
 - filter:
     {{- .filter | nindent 4 }}
   {{- with .status }}
-  status_code: {{ . }}
+  status_code: {{ int64 . }}
   {{- end }}
   body_format_override:
     json_format:
       error:
         message: {{ .message | quote }}
-        type: {{ .type }}
+        type: {{ .type | quote }}
         param: {{ .param | default "" | quote }}
         code: {{ .code | quote }}
 {{- end -}}
@@ -77,7 +77,7 @@ Filter: the answer's status. Call with op (EQ or GE) and status.
 {{- define "gateway.status" -}}
 status_code_filter:
   comparison:
-    op: {{ .op }}
+    op: {{ .op | quote }}
     value: {default_value: {{ .status }}, runtime_key: tokenworks.status}
 {{- end -}}
 

@@ -30,9 +30,11 @@ command as its arguments, and starts it by exec.
 {{- $own := ternary .role.group (dict) (eq .part "worker") -}}
 {{- $worker := ($own | default dict).worker | default dict -}}
 {{- if $worker.command -}}
-command: {{ toJson $worker.command }}
+command:
+  {{- include "tokenworks-lib.texts" $worker.command | nindent 2 }}
 {{- else -}}
-command: {{ toJson (concat .role.launch .root.Values.engine.command) }}
+command:
+  {{- include "tokenworks-lib.texts" (concat .role.launch .root.Values.engine.command) | nindent 2 }}
 args:
   {{- include "model.arguments" . | nindent 2 }}
 {{- end -}}
@@ -44,7 +46,7 @@ a number printed otherwise becomes 1e+06 when it comes from a values file.
 */}}
 {{- define "model.arguments" -}}
 {{- range .root.Values.engine.arguments }}
-- {{ toJson . }}
+- {{ . | quote }}
 {{- end }}
 {{- $style := .root.Values.engine.style }}
 {{- range $name, $value := include "model.flags" . | fromJson }}
@@ -72,10 +74,10 @@ A flag with a value: one argument or two.
 */}}
 {{- define "model.pair" -}}
 {{- if eq .style.separator "equals" }}
-- {{ printf "%s=%s" .word .text | toJson }}
+- {{ printf "%s=%s" .word .text | quote }}
 {{- else }}
-- {{ toJson .word }}
-- {{ toJson .text }}
+- {{ .word | quote }}
+- {{ .text | quote }}
 {{- end }}
 {{- end -}}
 
@@ -84,9 +86,9 @@ A flag that is on or off.
 */}}
 {{- define "model.switch" -}}
 {{- if .on }}
-- {{ toJson .word }}
+- {{ .word | quote }}
 {{- else if eq .style.off "no-prefix" }}
-- {{ printf "--no-%s" (trimPrefix "--" .word) | toJson }}
+- {{ printf "--no-%s" (trimPrefix "--" .word) | quote }}
 {{- else if eq .style.off "value" }}
 {{- include "model.pair" (dict "word" .word "text" "false" "style" .style) }}
 {{- end }}
@@ -97,9 +99,9 @@ A flag with several values.
 */}}
 {{- define "model.list" -}}
 {{- if eq .style.lists "items" }}
-- {{ toJson .word }}
+- {{ .word | quote }}
 {{- range .items }}
-- {{ toJson . }}
+- {{ . | quote }}
 {{- end }}
 {{- else if eq .style.lists "repeat" }}
 {{- range .items }}
@@ -122,14 +124,14 @@ engine and role; those from Secrets.
       apiVersion: v1
       fieldPath: status.podIP
 {{- range $name, $value := mergeOverwrite (deepCopy .root.Values.engine.env) (deepCopy .role.env) }}
-- name: {{ $name }}
-  value: {{ toJson $value }}
+- name: {{ $name | quote }}
+  value: {{ $value | quote }}
 {{- end }}
 {{- range $name, $from := .root.Values.engine.secretEnv }}
-- name: {{ $name }}
+- name: {{ $name | quote }}
   valueFrom:
     secretKeyRef:
-      name: {{ $from.secret }}
+      name: {{ $from.secret | quote }}
       key: {{ $from.key | quote }}
 {{- end }}
 {{- end -}}

@@ -19,10 +19,11 @@ A short-lived helper in the engine's image, which has Python.
 Call with (dict "pod" . "name" "…" "script" "…" "arguments" (list …) "devices" (dict)).
 */}}
 {{- define "model.helper" -}}
-name: {{ .name }}
+name: {{ .name | quote }}
 image: {{ include "tokenworks-lib.image" .pod.root.Values.engine.image | quote }}
 imagePullPolicy: IfNotPresent
-command: {{ concat (list "python3" "-c" .script) .arguments | toJson }}
+command:
+  {{- include "tokenworks-lib.texts" (concat (list "python3" "-c" .script) .arguments) | nindent 2 }}
 resources:
   {{- $small := dict "memory" "128Mi" "ephemeral-storage" "64Mi" }}
   requests:
@@ -63,7 +64,8 @@ name: router
 image: {{ include "tokenworks-lib.image" .role.sidecar.image | quote }}
 imagePullPolicy: IfNotPresent
 restartPolicy: Always
-args: {{ toJson .role.sidecar.arguments }}
+args:
+  {{- include "tokenworks-lib.texts" .role.sidecar.arguments | nindent 2 }}
 env:
   {{- include "model.sidecarEnv" .role.sidecar | nindent 2 }}
 ports:
@@ -91,7 +93,7 @@ Environment of the sidecar: the pod's address, and what it is told.
       apiVersion: v1
       fieldPath: status.podIP
 {{- range $name, $value := .env }}
-- name: {{ $name }}
-  value: {{ toJson $value }}
+- name: {{ $name | quote }}
+  value: {{ $value | quote }}
 {{- end }}
 {{- end -}}

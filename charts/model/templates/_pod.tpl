@@ -33,8 +33,8 @@ Labels of the object that makes a role's pods: Kueue counts it.
 */}}
 {{- define "model.queueLabels" -}}
 {{- with .role.queue }}
-kueue.x-k8s.io/queue-name: {{ .name }}
-kueue.x-k8s.io/priority-class: {{ .priorityClass }}
+kueue.x-k8s.io/queue-name: {{ .name | quote }}
+kueue.x-k8s.io/priority-class: {{ .priorityClass | quote }}
 {{- end }}
 {{- end -}}
 
@@ -49,8 +49,8 @@ Whether a pod answers requests from outside its group.
 Pods that answer requests, of every role: what pool, picker and Service look for.
 */}}
 {{- define "model.endpoints" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ .Chart.Name | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 tokenworks.dev/endpoint: "true"
 {{- end -}}
 
@@ -58,9 +58,9 @@ tokenworks.dev/endpoint: "true"
 Pods of one role, leaders and workers.
 */}}
 {{- define "model.rolePods" -}}
-app.kubernetes.io/name: {{ .root.Chart.Name }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
-tokenworks.dev/role: {{ .name }}
+app.kubernetes.io/name: {{ .root.Chart.Name | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+tokenworks.dev/role: {{ .name | quote }}
 {{- end -}}
 
 {{/*
@@ -109,7 +109,7 @@ What is in every engine pod.
 {{- define "model.podSpec" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
-terminationGracePeriodSeconds: {{ include "model.gracePeriod" .root }}
+terminationGracePeriodSeconds: {{ include "model.gracePeriod" .root | int64 }}
 securityContext:
   {{- include "tokenworks-lib.podSecurity" .root.Values.engine.user | nindent 2 }}
 {{- with .role.scheduling.nodeSelector }}
@@ -118,7 +118,9 @@ nodeSelector:
 {{- end }}
 {{- with .role.scheduling.tolerations }}
 tolerations:
-  {{- toYaml . | nindent 2 }}
+  {{- range . }}
+  {{- include "tokenworks-lib.toleration" . | nindent 2 }}
+  {{- end }}
 {{- end }}
 {{- with include "model.initContainers" . }}
 initContainers:
@@ -161,7 +163,7 @@ ports:
 lifecycle:
   preStop:
     sleep:
-      seconds: {{ include "model.preStop" . }}
+      seconds: {{ include "model.preStop" . | int64 }}
 resources:
   {{- include "model.resources" .role.resources | nindent 2 }}
 securityContext:
@@ -199,6 +201,6 @@ Ports of the engine container: those that answer requests, the probes', those of
 - {name: health, containerPort: {{ int64 . }}, protocol: TCP}
 {{- end }}
 {{- range $name, $port := .role.ports }}
-- {name: {{ $name }}, containerPort: {{ int64 $port.port }}, protocol: TCP}
+- {name: {{ $name | quote }}, containerPort: {{ int64 $port.port }}, protocol: TCP}
 {{- end }}
 {{- end -}}

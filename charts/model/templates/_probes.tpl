@@ -19,7 +19,8 @@ One probe of an engine container: over HTTP, or by asking the first pod of its g
 {{- define "model.probe" -}}
 {{- if not (include "model.answers" .pod) }}
 exec:
-  command: {{ include "model.askLeader" . }}
+  command:
+    {{- include "model.askLeader" . | nindent 4 }}
 periodSeconds: {{ int64 .probe.periodSeconds }}
 timeoutSeconds: {{ int64 .probe.timeoutSeconds }}
 failureThreshold: {{ int64 .probe.failureThreshold }}
@@ -36,5 +37,5 @@ Ask the first pod of the group whether it is healthy; the engine's image has Pyt
 {{- define "model.askLeader" -}}
 {{- $url := printf "http://$(LWS_LEADER_ADDRESS):%s%s" (include "model.enginePort" .pod) .probe.path -}}
 {{- $ask := printf "import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=%d)" (int64 .probe.timeoutSeconds) -}}
-{{- list "python3" "-c" $ask $url | toJson -}}
+{{- include "tokenworks-lib.texts" (list "python3" "-c" $ask $url) -}}
 {{- end -}}

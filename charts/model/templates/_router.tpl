@@ -9,10 +9,10 @@ Name of the objects of the engine's own router.
 Pod of the engine's own router. It finds prefill and decode by watching pods.
 */}}
 {{- define "model.routerPod" -}}
-serviceAccountName: {{ include "model.routerName" . }}
+serviceAccountName: {{ include "model.routerName" . | quote }}
 automountServiceAccountToken: true
 enableServiceLinks: false
-terminationGracePeriodSeconds: {{ include "model.gracePeriod" . }}
+terminationGracePeriodSeconds: {{ include "model.gracePeriod" . | int64 }}
 securityContext:
   {{- include "tokenworks-lib.podSecurity" .Values.router.user | nindent 2 }}
 containers:
@@ -31,9 +31,11 @@ name: router
 image: {{ include "tokenworks-lib.image" .Values.router.image | quote }}
 imagePullPolicy: IfNotPresent
 {{- with .Values.router.command }}
-command: {{ toJson . }}
+command:
+  {{- include "tokenworks-lib.texts" . | nindent 2 }}
 {{- end }}
-args: {{ toJson .Values.router.arguments }}
+args:
+  {{- include "tokenworks-lib.texts" .Values.router.arguments | nindent 2 }}
 env:
   - {name: HOME, value: /tmp}
 ports:

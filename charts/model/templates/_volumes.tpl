@@ -28,7 +28,7 @@ The weights: the node's disk, a claim that is filled already, or an OCI image.
 {{- else if eq .kind "pvc" }}
 - name: weights
   persistentVolumeClaim:
-    claimName: {{ required "weights.claim is missing: kind pvc needs it" .claim }}
+    claimName: {{ required "weights.claim is missing: kind pvc needs it" .claim | quote }}
     readOnly: true
 {{- else if eq .kind "image" }}
 - name: weights
@@ -52,7 +52,7 @@ Where they are mounted.
 {{- end }}
 {{- with .root.Values.weights }}{{ if ne .kind "none" }}
 - name: weights
-  mountPath: {{ .path }}
+  mountPath: {{ .path | quote }}
   readOnly: {{ ne .kind "ephemeral" }}
 {{- end }}{{ end }}
 {{- end -}}

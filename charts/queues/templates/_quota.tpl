@@ -9,7 +9,7 @@ Without `borrow` the tenant keeps to its own.
 {{- end -}}
 {{- end -}}
 {{- range .resources }}
-- name: {{ . }}
+- name: {{ . | quote }}
   nominalQuota: {{ index $.quota.nominal . | default "0" | quote }}
   {{- if not $.quota.borrow }}
   borrowingLimit: "0"

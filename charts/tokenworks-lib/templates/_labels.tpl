@@ -3,9 +3,9 @@ Labels that select an object's pods: name, instance and component only, because 
 never change. Call with (dict "root" $ "component" "engine").
 */}}
 {{- define "tokenworks-lib.selector" -}}
-app.kubernetes.io/name: {{ .root.Chart.Name }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
-app.kubernetes.io/component: {{ .component }}
+app.kubernetes.io/name: {{ .root.Chart.Name | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+app.kubernetes.io/component: {{ .component | quote }}
 {{- end -}}
 
 {{/*
@@ -22,8 +22,8 @@ Labels of an object; the user's cannot replace ours. Call as the selector; "more
 Name, namespace and labels of an object. "name" and "more" are optional.
 */}}
 {{- define "tokenworks-lib.metadata" -}}
-name: {{ .name | default .root.Release.Name }}
-namespace: {{ .root.Release.Namespace }}
+name: {{ .name | default .root.Release.Name | quote }}
+namespace: {{ .root.Release.Namespace | quote }}
 labels:
   {{- include "tokenworks-lib.labels" . | nindent 2 }}
 {{- end -}}
@@ -32,7 +32,7 @@ labels:
 The same for objects without a namespace.
 */}}
 {{- define "tokenworks-lib.clusterMetadata" -}}
-name: {{ .name }}
+name: {{ .name | quote }}
 labels:
   {{- include "tokenworks-lib.labels" . | nindent 2 }}
 {{- end -}}

@@ -5,7 +5,7 @@ Egress to the cluster's DNS. Call with its namespace.
 - to:
     - namespaceSelector:
         matchLabels:
-          kubernetes.io/metadata.name: {{ . }}
+          kubernetes.io/metadata.name: {{ . | quote }}
   ports:
     - {protocol: UDP, port: 53}
     - {protocol: TCP, port: 53}
@@ -17,7 +17,7 @@ Peer: every pod of a namespace. Call with its name.
 {{- define "tokenworks-lib.namespacePeer" -}}
 namespaceSelector:
   matchLabels:
-    kubernetes.io/metadata.name: {{ . }}
+    kubernetes.io/metadata.name: {{ . | quote }}
 {{- end -}}
 
 {{/*
@@ -27,8 +27,8 @@ Call with name and namespace of the Gateway.
 {{- define "tokenworks-lib.gatewayPeer" -}}
 namespaceSelector:
   matchLabels:
-    kubernetes.io/metadata.name: {{ .namespace }}
+    kubernetes.io/metadata.name: {{ .namespace | quote }}
 podSelector:
   matchLabels:
-    gateway.networking.k8s.io/gateway-name: {{ .name }}
+    gateway.networking.k8s.io/gateway-name: {{ .name | quote }}
 {{- end -}}

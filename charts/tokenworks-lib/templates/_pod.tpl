@@ -38,8 +38,8 @@ port's name, http by default.
 */}}
 {{- define "tokenworks-lib.httpProbe" -}}
 httpGet:
-  path: {{ .path }}
-  port: {{ .port | default "http" }}
+  path: {{ .path | quote }}
+  port: {{ .port | default "http" | quote }}
   scheme: HTTP
 periodSeconds: {{ int64 .periodSeconds }}
 timeoutSeconds: {{ int64 .timeoutSeconds }}
@@ -71,4 +71,25 @@ requests:
 limits:
   memory: {{ .memory | quote }}
   ephemeral-storage: 64Mi
+{{- end -}}
+
+{{/*
+One toleration. Call with key, value (or null), effect, operator (default: as the value asks).
+*/}}
+{{- define "tokenworks-lib.toleration" -}}
+- key: {{ .key | quote }}
+  operator: {{ .operator | default (ternary "Equal" "Exists" (kindIs "string" .value)) | quote }}
+  {{- if kindIs "string" .value }}
+  value: {{ .value | quote }}
+  {{- end }}
+  effect: {{ .effect | quote }}
+{{- end -}}
+
+{{/*
+Texts as items of a list. Call with the list.
+*/}}
+{{- define "tokenworks-lib.texts" -}}
+{{- range . }}
+- {{ . | quote }}
+{{- end }}
 {{- end -}}

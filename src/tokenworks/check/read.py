@@ -144,7 +144,7 @@ def _read_file(name: str, stdin: BinaryIO, *, named: bool) -> _Part:
         return _Part(shown, (), (_finding(shown, "leftover", conflict),))
     if Path(name).suffix.lower() == ".json":
         text = text.replace("\t", " ")  # blank to JSON, forbidden to YAML
-    yaml = read_yaml(text, octal=True)
+    yaml = read_yaml(text, kubernetes=True)
     findings = [_finding(shown, *_named(flaw, text)) for flaw in yaml.flaws]
     objects: list[Sourced] = []
     for document in yaml.documents:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperCommand
 
+from tokenworks.catalog.gpus import PRODUCT_LABEL, gpu_types
 from tokenworks.cli.context import load, rendered_objects, say
 from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.spec.environment import Environment, NodePool
@@ -39,7 +40,9 @@ def _pool(name: str, pool: NodePool) -> Pool:
     if pool.rdma is not None:
         resources[pool.rdma.resource] = pool.rdma.per_node
     taints = tuple((t.key, t.value or "", t.effect) for t in pool.taints)
-    return Pool(name, pool.nodes, resources, dict(pool.labels), taints)
+    # As GPU feature discovery labels nodes that have the GPUs.
+    labels = {PRODUCT_LABEL: gpu_types()[pool.gpu].product, **pool.labels}
+    return Pool(name, pool.nodes, resources, labels, taints)
 
 
 def cluster_spec(environment: Environment) -> ClusterSpec:

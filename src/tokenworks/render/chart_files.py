@@ -28,14 +28,23 @@ VALUES_MARK = "<!-- values -->"
 
 
 def _closed(node: object) -> object:
-    """Maps take keys of their pattern only. Titles, which repeat the field's name, are left out."""
+    """Maps take keys of their pattern only, and every field is given: Helm fills in what
+    values.yaml has, which is nothing for the items of a list or of a map. Titles, which repeat
+    the field's name, are left out.
+    """
     if isinstance(node, list):
         return [_closed(item) for item in cast("list[object]", node)]
     if not isinstance(node, dict):
         return node
     items = cast("dict[str, object]", node).items()
     kept = {k: _closed(v) for k, v in items if not (k == "title" and isinstance(v, str))}
-    return {**kept, "additionalProperties": False} if "patternProperties" in kept else kept
+    if "patternProperties" in kept:
+        kept["additionalProperties"] = False
+    fields = cast("dict[str, dict[str, object]]", kept.get("properties", {}))
+    given = [name for name, field in fields.items() if field.get("default") is not None]
+    if given:
+        kept["required"] = sorted({*given, *cast("list[str]", kept.get("required", []))})
+    return kept
 
 
 def schema(values: type[Document]) -> Schema:

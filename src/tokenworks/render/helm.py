@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
@@ -14,6 +15,8 @@ import yaml
 
 from tokenworks.errors import TokenworksError
 from tokenworks.spec.stack import Manifest
+
+_ESCAPED = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff]")
 
 # What charts may branch on; without it `helm template` assumes its own library's version.
 KUBE_VERSION = "1.35.4"
@@ -33,6 +36,16 @@ def parse(text: str) -> tuple[Manifest, ...]:
     return tuple(d for d in yaml.load_all(text, Loader=yaml.CSafeLoader) if d)
 
 
+def values_text(values: Mapping[str, Any]) -> str:
+    """The values as a file that Helm reads as they are.
+
+    JSON is YAML without its surprises (Helm reads the key in `n: 1` as false), but for two: YAML
+    has no pairs of surrogates, and some characters may not stand for themselves.
+    """
+    text = json.dumps(dict(values), sort_keys=True, ensure_ascii=False)
+    return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
 def template(
     helm: Path, chart: Path, name: str, namespace: str, values: Mapping[str, Any]
 ) -> tuple[Manifest, ...]:
@@ -43,8 +56,7 @@ def template(
     """
     with tempfile.TemporaryDirectory(prefix="tokenworks-helm-") as folder:
         path = Path(folder) / "values.yaml"
-        # JSON is YAML without its surprises: Helm reads the key in `n: 1` as false.
-        path.write_text(json.dumps(dict(values), sort_keys=True))
+        path.write_text(values_text(values), encoding="utf-8")
         result = subprocess.run(
             [
                 helm, "template", name, chart, "--namespace", namespace, "--values", path,

@@ -246,7 +246,7 @@ class Toleration(Document):
     operator: Literal["Equal", "Exists"] = Field(
         default="Exists", description="Equal compares the value too."
     )
-    value: str | None = Field(default=None, description="Value of the taint, for Equal.")
+    value: LabelValue | None = Field(default=None, description="Value of the taint, for Equal.")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = Field(
         default="NoSchedule", description="Effect of the taint."
     )

@@ -78,7 +78,10 @@ class Rdma(Document):
 class NodePool(Document):
     """Nodes of one shape. `nodes` is what quota and checks count on."""
 
-    gpu: Name = Field(description="GPU type in the catalog, e.g. nvidia-h100-80gb.")
+    gpu: Name = Field(
+        description="GPU type in the catalog, e.g. nvidia-h100-80gb; local nodes are labelled "
+        "with its product."
+    )
     gpus_per_node: Annotated[int, Field(ge=1, le=16)] = Field(description="GPUs of one node.")
     nodes: Annotated[int, Field(ge=0, le=10000)] = Field(description="Nodes in the pool.")
     simulated: bool = Field(

@@ -147,7 +147,7 @@ class _Reader:
     def document(self, kind: type[D], file: Path) -> Sourced[D] | None:
         """The one document in the file; None when it has problems of its own."""
         shown = file.relative_to(self._root)
-        nodes, flaws = self._nodes(file, octal=False)
+        nodes, flaws = self._nodes(file, kubernetes=False)
         if len(nodes) > 1:
             second = "found a second document", "one document a file", "give it its own file"
             flaws.append(Flaw(nodes[1].line, (), *second))
@@ -167,7 +167,7 @@ class _Reader:
         found: list[PlainObject] = []
         for file in self._files(folder):
             shown = file.relative_to(self._root)
-            nodes, flaws = self._nodes(file, octal=True)
+            nodes, flaws = self._nodes(file, kubernetes=True)
             self.problems += [Problem.of(shown, flaw) for flaw in flaws]
             for node in nodes:
                 for part in read_objects(shown, node):
@@ -206,11 +206,11 @@ class _Reader:
                 )
         return files
 
-    def _nodes(self, file: Path, *, octal: bool) -> tuple[tuple[Node, ...], list[Flaw]]:
+    def _nodes(self, file: Path, *, kubernetes: bool) -> tuple[tuple[Node, ...], list[Flaw]]:
         text = read_text(file)
         if isinstance(text, Flaw):
             return (), [text]
-        content = read_yaml(text, octal=octal)
+        content = read_yaml(text, kubernetes=kubernetes)
         if not content.documents and not content.flaws:
             return (), [Flaw(None, (), "is empty", "a document", "write it, or remove the file")]
         secrets = [flaw for document in content.documents for flaw in shaped(document)]

@@ -6,10 +6,12 @@ read is not reported a second time.
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from tokenworks.catalog.gpus import gpu_types
 from tokenworks.spec.environment import Environment
 from tokenworks.spec.layout import RoleLayout, layout
 from tokenworks.spec.model import ModelRelease
@@ -77,6 +79,14 @@ def _pools(environment: Sourced[Environment]) -> Iterator[Problem]:
     provider = environment.document.spec.cluster.provider
     pools = environment.document.spec.node_pools
     for name, pool in pools.items():
+        if pool.gpu not in gpu_types():
+            near = difflib.get_close_matches(pool.gpu, gpu_types(), 1, 0.5)
+            yield environment.problem(
+                ("spec", "nodePools", name, "gpu"),
+                f"unknown GPU type {pool.gpu}",
+                listed(gpu_types(), "none"),
+                f"did you mean {near[0]}?" if near else "name one of these",
+            )
         if pool.simulated and provider == "existing":
             yield environment.problem(
                 ("spec", "nodePools", name, "simulated"),

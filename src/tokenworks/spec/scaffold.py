@@ -275,7 +275,7 @@ def _exists(file: Path, root: Path) -> UsageError:
 def _quoted(text: str) -> str:
     """A YAML scalar for any text: plain where that cannot be misread."""
     plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_.@/-]*(://[A-Za-z0-9_.@/-]+)?", text)
-    if plain and plain_value(text, octal=False) == text:
+    if plain and plain_value(text, kubernetes=False) == text:
         return text
     return json.dumps(text, ensure_ascii=False)
 

@@ -12,10 +12,14 @@ from typing import Final
 
 ScalarValue = str | int | float | bool | None
 
-MAX_DIGITS: Final = 18
-"""Digits of an integer: all of them fit the 64 bits that Kubernetes keeps."""
+MAX_INTEGER: Final = 2**53
+"""Largest whole number of a document: values pass through JSON readers that keep 53 bits."""
+_INT64: Final = 2**63 - 1
+"""What Kubernetes keeps of the numbers in its objects."""
+_LONGEST: Final = 36
+"""Characters of a fraction; no double says more."""
 
-UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Characters that no value needs and that XML, terminals or JSON readers choke on."""
 
 
@@ -47,13 +51,17 @@ _ODD_NUMBER: Final = re.compile(
     r"[-+]?(0b[01_]+|[0-9][0-9_]*_[0-9_.]*|0x[0-9a-fA-F_]+|0[0-9]+|0o[0-9]+)"
 )
 
-_TOO_LONG: Final = Ambiguous(f"numbers of up to {MAX_DIGITS} digits", "too long to be kept exactly")
+_INEXACT: Final = "too long to be kept exactly"
+_TOO_LONG: Final = Ambiguous(f"fractions of up to {_LONGEST} characters", _INEXACT)
 _ENDLESS: Final = Ambiguous("finite numbers", "which JSON cannot hold")
 _ODD: Final = Ambiguous("a decimal number without leading zeros and underscores")
 
 
-def plain_value(text: str, *, octal: bool) -> ScalarValue | Ambiguous:
-    """What an unquoted scalar means. `octal`: `0555` is a number, as Kubernetes reads it."""
+def plain_value(text: str, *, kubernetes: bool) -> ScalarValue | Ambiguous:
+    """What an unquoted scalar means.
+
+    `kubernetes`: as Kubernetes reads its objects, where `0555` is a number and 64 bits are kept.
+    """
     if text in _NULL:
         return None
     if text in _BOOL:
@@ -62,24 +70,31 @@ def plain_value(text: str, *, octal: bool) -> ScalarValue | Ambiguous:
         return Ambiguous("true or false")
     if text[:1] not in "+-.0123456789":
         return text
-    return _number(text, octal)
+    return _number(text, kubernetes)
 
 
-def _number(text: str, octal: bool) -> ScalarValue | Ambiguous:
+def _number(text: str, kubernetes: bool) -> ScalarValue | Ambiguous:
     if _NOT_FINITE.fullmatch(text):
         return _ENDLESS
+    limit = _INT64 if kubernetes else MAX_INTEGER
     for form, base in ((_INT, 10), (_HEX, 16)):
         if form.fullmatch(text):
-            return _TOO_LONG if len(text) > MAX_DIGITS else int(text, base)
-    if octal and _OCTAL.fullmatch(text) and len(text) <= MAX_DIGITS:
-        return int(text.replace("o", ""), 8)
+            return _whole(text, base, limit)
+    if kubernetes and _OCTAL.fullmatch(text):
+        return _whole(text.replace("o", ""), 8, limit)
     if _ODD_NUMBER.fullmatch(text):
         return _ODD
     return _fraction(text) if _FLOAT.fullmatch(text) else text
 
 
+def _whole(text: str, base: int, limit: int) -> int | Ambiguous:
+    # Python refuses to read thousands of digits.
+    value = int(text, base) if len(text) <= _LONGEST else limit + 1
+    return value if abs(value) <= limit else Ambiguous(f"numbers of up to {limit}", _INEXACT)
+
+
 def _fraction(text: str) -> float | Ambiguous:
-    if len(text) > 2 * MAX_DIGITS:
+    if len(text) > _LONGEST:
         return _TOO_LONG
     value = float(text)
     return _ENDLESS if value in (float("inf"), float("-inf")) else value

@@ -124,12 +124,12 @@ def node_at(node: Node, path: FieldPath) -> Node | None:
     return node
 
 
-def read_yaml(text: str, *, octal: bool = False) -> Yaml:
-    """Every document of the text. `octal`: `0555` is a number, as Kubernetes reads it.
+def read_yaml(text: str, *, kubernetes: bool = False) -> Yaml:
+    """Every document of the text. `kubernetes`: numbers are read as Kubernetes reads them.
 
     Nothing is raised: what cannot be read is a flaw.
     """
-    builder = _Builder(octal)
+    builder = _Builder(kubernetes)
     documents: list[Node] = []
     try:
         for node in builder.documents(yaml.parse(text, Loader=yaml.SafeLoader)):
@@ -185,9 +185,9 @@ def _size(node: Node) -> int:
 class _Builder:
     """Events to nodes. Collects flaws and goes on; stops only where structure is lost."""
 
-    def __init__(self, octal: bool) -> None:
+    def __init__(self, kubernetes: bool) -> None:
         self.flaws: list[Flaw] = []
-        self._octal = octal
+        self._kubernetes = kubernetes
         self._anchors: dict[str, Node | None] = {}
         self._events: Iterator[Event] = iter(())
 
@@ -293,7 +293,7 @@ class _Builder:
             remedy = "quote text that begins with { or [; template syntax is not read here"
             raise _StopError(_flaw(event, path, found, remedy, "text keys"))
         text = UNPRINTABLE.sub("?", event.value)
-        value = plain_value(text, octal=self._octal) if event.implicit[0] else text
+        value = plain_value(text, kubernetes=self._kubernetes) if event.implicit[0] else text
         if value is None or isinstance(value, bool | Ambiguous):
             found = f"found {text} as a key" if text else "found a key without a name"
             remedy = f'write "{text}" in quotes'
@@ -312,7 +312,7 @@ class _Builder:
             return Scalar(line, text, UNPRINTABLE.sub("?", text))
         if not event.implicit[0]:
             return Scalar(line, text, text)
-        value = plain_value(text, octal=self._octal)
+        value = plain_value(text, kubernetes=self._kubernetes)
         if isinstance(value, Ambiguous):
             remedy = f"write {shown(text)} in quotes if text is meant"
             found = f"found {masked(text)[:SHOWN]}, {value.reason}"

@@ -1,0 +1,36 @@
+"""GPU types (`gpus.yaml`), typed."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from tokenworks.catalog.engines import IsoDate
+from tokenworks.spec.common import Document
+
+PRODUCT_LABEL = "nvidia.com/gpu.product"
+"""Label that GPU feature discovery puts on nodes."""
+
+
+class Gpu(Document):
+    """What is known of one type."""
+
+    product: str
+    """Value of `PRODUCT_LABEL` on its nodes."""
+
+
+class Gpus(Document):
+    """Every type that a node pool may name."""
+
+    source: str
+    date: IsoDate
+    types: dict[str, Gpu]
+
+
+@cache
+def gpu_types() -> dict[str, Gpu]:
+    """The types of this checkout, by the name that documents use."""
+    text = Path(__file__).with_name("gpus.yaml").read_text()
+    return Gpus.model_validate(yaml.safe_load(text)).types
