@@ -63,7 +63,11 @@ MODEL: dict[str, Any] = {
                 "tag": "v0.26.0",
                 "digest": "sha256:" + "ab" * 32,
             },
-            "flags": {"gpu-memory-utilization": 0.92},
+            "flags": {
+                "gpu-memory-utilization": 0.92,
+                "enable-chunked-prefill": False,
+                "cudagraph-capture-sizes": ["1", "8"],
+            },
         },
         "topology": {"tensorParallel": 2},
         "pool": "h100",

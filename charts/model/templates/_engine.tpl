@@ -1,6 +1,6 @@
 {{/*
 All flags of a pod: the engine's, the role's, those that other values fill, and what a worker
-of a group adds and leaves out.
+of a group adds.
 */}}
 {{- define "model.flags" -}}
 {{- $names := .root.Values.engine.filledFlags -}}
@@ -10,7 +10,6 @@ of a group adds and leaves out.
 {{- with $names.drain }}{{ $_ := set $flags . (int64 $.root.Values.timing.drainSeconds) }}{{ end -}}
 {{- if eq .part "worker" -}}
 {{- $flags = mergeOverwrite $flags (deepCopy .role.group.worker.flags) -}}
-{{- range .role.group.worker.omitted }}{{ $_ := unset $flags . }}{{ end -}}
 {{- end -}}
 {{- $flags | toJson -}}
 {{- end -}}

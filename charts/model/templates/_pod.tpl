@@ -201,6 +201,8 @@ Ports of the engine container: those that answer requests, the probes', those of
 - {name: health, containerPort: {{ int64 . }}, protocol: TCP}
 {{- end }}
 {{- range $name, $port := .role.ports }}
-- {name: {{ $name | quote }}, containerPort: {{ int64 $port.port }}, protocol: TCP}
+{{- range $n := until (int $port.count) }}
+- {name: {{ ternary $name (printf "%s-%d" $name $n) (eq $n 0) | quote }}, containerPort: {{ add $port.port $n | int64 }}, protocol: TCP}
+{{- end }}
 {{- end }}
 {{- end -}}

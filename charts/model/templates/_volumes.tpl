@@ -53,6 +53,6 @@ Where they are mounted.
 {{- with .root.Values.weights }}{{ if ne .kind "none" }}
 - name: weights
   mountPath: {{ .path | quote }}
-  readOnly: {{ ne .kind "ephemeral" }}
+  readOnly: {{ eq .kind "ephemeral" | not }}
 {{- end }}{{ end }}
 {{- end -}}

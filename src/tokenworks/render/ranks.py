@@ -131,7 +131,7 @@ def _vllm_nodes(role: RoleLayout, engine: Engine) -> Ranks:
             "master-port": _number(engine, "master"),
         },
         ports={"master": _port(engine, "master")},
-        worker=WorkerValues(flags={"headless": True}, omitted=(), probe="leader"),
+        worker=WorkerValues(flags={"headless": True}, probe="leader"),
     )
 
 
@@ -146,7 +146,6 @@ def _vllm_ray(engine: Engine) -> Ranks:
         worker=WorkerValues(
             command=("ray", "start", f"--address={LEADER}:{port}", "--block"),
             flags={},
-            omitted=(),
             probe="leader",
         ),
     )
@@ -158,7 +157,7 @@ def _sglang_nodes(role: RoleLayout, engine: Engine) -> Ranks:
     return Ranks(
         flags={"nnodes": role.nodes, "node-rank": INDEX, "dist-init-addr": f"{LEADER}:{port}"},
         ports={"dist-init": _port(engine, "dist-init")},
-        worker=WorkerValues(flags={}, omitted=(), probe="http"),
+        worker=WorkerValues(flags={}, probe="http"),
     )
 
 
@@ -184,7 +183,7 @@ def _wide(model: ModelRelease, role: RoleLayout, engine: Engine) -> Ranks:
             "all2all-backend": model.spec.topology.all_to_all or usual,
         },
         ports={"data-rpc": _port(engine, "data-rpc")},
-        worker=WorkerValues(flags={}, omitted=(), probe="http"),
+        worker=WorkerValues(flags={}, probe="http"),
         endpoints=role.local_data,
         health_port=supervisor,
     )

@@ -308,7 +308,6 @@ class WorkerValues(Document):
         default=None, description="Another command, without the engine's flags; null: the same."
     )
     flags: dict[FlagName, FlagValue] = Field(description="Flags beside the first pod's.")
-    omitted: tuple[FlagName, ...] = Field(description="Flags of the first pod that it has not.")
     probe: Literal["http", "leader"] = Field(
         description="http: it answers like the first pod; leader: it answers nothing, and lives "
         "as long as the first pod does."
