@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -26,13 +27,14 @@ class KnownEngine:
         return {"port", "max-model-len"}
 
     def unknown_flags(self, flags: Iterable[str], version: str) -> Mapping[str, Sequence[str]]:
-        return {flag: ("x-flag",) for flag in flags if flag.startswith("misspelt")}
+        known = version != "9.9.9"
+        return {f: ("x-flag",) for f in flags if known and f.startswith("misspelt")}
 
 
 class KnownEngines:
     """A catalog of engines that does not change with the repository's."""
 
-    ENGINES = {
+    ENGINES: ClassVar = {
         "simulator": KnownEngine(("single",), ("dummy",), gpu="optional", default="0.1.0"),
         "vllm": KnownEngine(
             ("single", "multi-node", "disaggregated", "wide-ep"),
@@ -51,7 +53,7 @@ class KnownEngines:
         return [name for name, engine in self.ENGINES.items() if topology in engine.topologies]
 
     def runs_on_cpu(self, engine: str, version: str) -> bool:
-        return False
+        return (engine, version) == ("vllm", "0.32.0")
 
     def versions(self, engine: str) -> Collection[str]:
         known = {"simulator": ("0.1.0",), "vllm": ("0.25.0", "0.26.0"), "sglang": ("0.5.16",)}
