@@ -17,6 +17,9 @@ class KnownFlags:
     def reserved_flags(self) -> Set[str]:
         return {"port", "max-model-len"}
 
+    def reserved_env(self) -> Set[str]:
+        return {"HOME"}
+
     @property
     def image_pull(self) -> str:
         return "60s"

@@ -131,7 +131,10 @@ def test_plain_scalars_mean_what_yaml_says_or_nothing(text: str, kubernetes: boo
     if isinstance(meaning, bool):
         assert text.lower() in ("true", "false")
     elif isinstance(meaning, int):
-        assert int(text.replace("o", "") if kubernetes and "o" in text else text, _base(text)) == meaning
+        assert (
+            int(text.replace("o", "") if kubernetes and "o" in text else text, _base(text))
+            == meaning
+        )
     elif isinstance(meaning, float):
         assert float(text) == meaning
 

@@ -97,6 +97,11 @@ class Engine(Document):
         derived = self.flags.model_dump(exclude_none=True)
         return frozenset({*derived.values(), self.drain.flag})
 
+    def reserved_env(self) -> frozenset[str]:
+        """Variables that we set for one document or another; the hub's token is a secret anyway."""
+        hub = () if self.hub_cache is None else (self.hub_cache,)
+        return frozenset({"TMPDIR", *self.env, *self.caches, *self.offline, *hub})
+
 
 @dataclass(frozen=True)
 class EngineCatalog:

@@ -8,15 +8,17 @@ from pydantic import Field, model_validator
 
 from tokenworks.spec.common import (
     API_VERSION,
-    Bytes,
+    Between,
+    Cores,
     Document,
     Duration,
     Form,
     Image,
     Metadata,
     Name,
-    Quantity,
+    Size,
     Timeout,
+    duration_seconds,
     quantity_value,
     refused,
 )
@@ -55,7 +57,7 @@ class Weights(Document):
     ) = Field(
         default=None, description="Immutable commit of the hub; required for hf:// outside local."
     )
-    size: Bytes = Field(description="Bytes of the weights on disk; sizes start-up and storage.")
+    size: Size = Field(description="Bytes of the weights on disk; sizes start-up and storage.")
     served_name: (
         Annotated[
             str,
@@ -116,12 +118,12 @@ class Resources(Document):
     """What one replica asks for; limits equal requests for memory and GPUs."""
 
     gpus: Annotated[int, Field(ge=0, le=16)] = Field(description="0 only for CPU simulators.")
-    cpu: Quantity = Field(description="CPU cores that are reserved.")
-    memory: Bytes = Field(description="Memory, /dev/shm included.")
-    ephemeral_storage: Bytes = Field(
+    cpu: Cores = Field(description="CPU cores that are reserved.")
+    memory: Size = Field(description="Memory, /dev/shm included.")
+    ephemeral_storage: Size = Field(
         default="10Gi", description="Disk of the node for logs, caches and what is downloaded."
     )
-    shared_memory: Bytes | None = Field(
+    shared_memory: Size | None = Field(
         default=None, description="/dev/shm; default 8Gi when tensorParallel exceeds 1."
     )
 
@@ -145,7 +147,7 @@ class WeightsCache(Document):
     kind: Literal["none", "ephemeral", "pvc"] = Field(
         default="ephemeral", description="ephemeral: the node's disk, lost with the pod."
     )
-    size: Bytes | None = Field(default=None, description="Default: weights size plus a fifth.")
+    size: Size | None = Field(default=None, description="Default: weights size plus a fifth.")
     claim: Name | None = Field(default=None, description="pvc: existing claim, ReadWriteMany.")
 
     @model_validator(mode="after")
@@ -184,12 +186,16 @@ class Caches(Document):
 class Startup(Document):
     """How long a pod may take to load; probes and deadlines are computed from it."""
 
-    download_bytes_per_second: Bytes = Field(
+    download_bytes_per_second: Size = Field(
         default="100M",
         description="Bandwidth to the weights; start-up budget = size / this + load.",
     )
-    load: Duration = Field(default="300s", description="From weights on disk to healthy.")
-    drain: Duration = Field(default="120s", description="Longest answer to wait for at shutdown.")
+    load: Annotated[Duration, Between(duration_seconds, "0s", "168h")] = Field(
+        default="300s", description="From weights on disk to healthy."
+    )
+    drain: Annotated[Duration, Between(duration_seconds, "0s", "24h")] = Field(
+        default="120s", description="Longest answer to wait for at shutdown."
+    )
 
 
 class Route(Document):

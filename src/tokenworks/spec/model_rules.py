@@ -14,6 +14,8 @@ from tokenworks.spec.secrets import IN_CLEAR, REMEDY, hides
 from tokenworks.spec.sourced import Documents, EngineCatalog, Sourced, listed
 
 _NAMED: Final = f"{REMEDY}; the hub's token is named in spec.model.tokenSecret"
+_LONGEST_START: Final = 7 * 86400.0
+"""Seconds a start may take at all: longer ones are units mistaken for others."""
 _KEPT_NOWHERE: Final = {
     "s3": "are streamed to the GPU",
     "gs": "are streamed to the GPU",
@@ -79,15 +81,32 @@ def _engine(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Pr
 
 
 def _flags(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Problem]:
-    engine = model.document.spec.engine
-    reserved = catalog.engine(engine.name).reserved_flags()
-    for flag in sorted(reserved & engine.flags.keys()):
+    engine, facts = model.document.spec.engine, catalog.engine(model.document.spec.engine.name)
+    reserved = facts.reserved_flags()
+    paths: list[FieldPath] = [
+        ("spec", "engine", "flags", flag)
+        for flag in engine.flags
+        if flag.removeprefix("no-") in reserved
+    ]
+    paths += [
+        ("spec", "engine", "env", name) for name in engine.env if name in facts.reserved_env()
+    ]
+    for path in paths:
         yield model.problem(
-            ("spec", "engine", "flags", flag),
+            path,
             "is derived from the document's other fields",
-            "flags that no field stands for",
+            "what no field stands for",
             "remove it, and set the field instead",
         )
+    for flag in engine.flags:
+        positive = flag.removeprefix("no-")
+        if flag != positive and positive not in reserved:
+            yield model.problem(
+                ("spec", "engine", "flags", flag),
+                "found a flag and its no in one word",
+                "flags as they are called without no-",
+                f"write {positive}: false",
+            )
 
 
 def _secrets(model: Sourced[ModelRelease]) -> Iterator[Problem]:
@@ -205,18 +224,18 @@ def _start_in_time(
     model: Sourced[ModelRelease], environment: Environment, pull: str
 ) -> Iterator[Problem]:
     kueue, spec = environment.spec.platform.kueue, model.document.spec
-    if not kueue.enabled:
-        return
     rate = quantity_value(spec.startup.download_bytes_per_second)
     fetch = quantity_value(spec.model.size) / rate
     start = duration_seconds(pull) + fetch + duration_seconds(spec.startup.load)
-    limit = duration_seconds(kueue.pods_ready_timeout)
+    limit = duration_seconds(kueue.pods_ready_timeout) if kueue.enabled else _LONGEST_START
+    remedy = "raise the environment's spec.platform.kueue.podsReadyTimeout"
     if start >= limit:
         yield model.problem(
             ("spec", "startup"),
             f"a start takes {start:.0f}s ({pull} to pull the image, {fetch:.0f}s for "
             f"{spec.model.size} at {spec.startup.download_bytes_per_second} a second, "
-            f"{spec.startup.load} to load), but Kueue evicts after {limit:.0f}s",
+            f"{spec.startup.load} to load), but "
+            + (f"Kueue evicts after {limit:.0f}s" if kueue.enabled else "nothing waits as long"),
             f"less than {limit:.0f}s",
-            "raise the environment's spec.platform.kueue.podsReadyTimeout",
+            remedy if kueue.enabled else "correct size and downloadBytesPerSecond",
         )
