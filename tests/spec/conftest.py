@@ -28,7 +28,10 @@ class KnownEngine:
 
     def unknown_flags(self, flags: Iterable[str], version: str) -> Mapping[str, Sequence[str]]:
         known = version != "9.9.9"
-        return {f: ("x-flag",) for f in flags if known and f.startswith("misspelt")}
+        return {f: ("x-flag",) for f in flags if known and f.startswith(("misspelt", "no-"))}
+
+    def reserved_env(self) -> Set[str]:
+        return {"HOME"}
 
 
 class KnownEngines:

@@ -294,3 +294,13 @@ def test_names_that_hold_a_secret(
     root = with_variable(stack_root(), name)
     (problem,) = problems_of(root, engines)
     assert "tokenSecret" in problem
+
+
+def test_a_file_name_of_two_lines_is_one_line_of_the_message(
+    stack_root: Callable[..., Path], engines: EngineCatalog
+) -> None:
+    root = stack_root()
+    text = (root / "stacks" / "env" / MODEL).read_text(encoding="utf-8")
+    (root / "stacks" / "env" / "models" / "b\nc.yaml").write_text(text, encoding="utf-8")
+    (problem,) = problems_of(root, engines)
+    assert problem.startswith('"stacks/env/models/b\\nc.yaml":4: metadata.name: ')

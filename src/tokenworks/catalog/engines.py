@@ -200,6 +200,11 @@ class Engine(Document):
             and not (option.until and older(option.until, version))
         }
 
+    def reserved_env(self) -> frozenset[str]:
+        """Variables that we set for one document or another; the hub's token is a secret anyway."""
+        hub = () if self.hub_cache is None else (self.hub_cache,)
+        return frozenset({"TMPDIR", *self.env, *self.caches, *self.offline, *hub})
+
 
 @dataclass(frozen=True)
 class EngineCatalog:

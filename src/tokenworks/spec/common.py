@@ -107,6 +107,48 @@ class Positive:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
 
 
+@dataclass(frozen=True)
+class Between:
+    """The least and the most that a quantity or duration may be, both included."""
+
+    measure: Callable[[str], float]
+    least: str
+    most: str
+    remedy: str = "change the value"
+
+    def check(self, value: str) -> str:
+        """The value itself, if it lies between."""
+        if not self.measure(self.least) <= self.measure(value) <= self.measure(self.most):
+            raise refused("", allowed=f"{self.least} to {self.most}", remedy=self.remedy)
+        return value
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+
+@dataclass(frozen=True)
+class LongestDomain:
+    """A label key's domain has at most 253 characters, which RE2 has no expression for."""
+
+    def check(self, value: str) -> str:
+        """The key itself, if its domain is short enough."""
+        domain, slash, _ = value.rpartition("/")
+        if slash and len(domain) > _LONGEST_DOMAIN:
+            raise refused(
+                "", allowed=f"a domain of at most {_LONGEST_DOMAIN} characters before the `/`",
+                remedy="shorten it",
+            )  # fmt: skip
+        return value
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+
+_LONGEST_DOMAIN: Final = 253
 _SCALE: Final = {
     "": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
     "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50,
@@ -149,6 +191,9 @@ Bytes = Annotated[
     ),
     Positive(quantity_value, "give the size that is needed"),
 ]
+Size = Annotated[Bytes, Between(quantity_value, "1k", "1024Ti")]
+"""Bytes that a person writes; what is summed up from them may be more. Kueue's quota of what is
+not rationed stops there too."""
 Quantity = Annotated[
     str,
     Form(
@@ -158,6 +203,16 @@ Quantity = Annotated[
     ),
     Positive(quantity_value, "give the amount that is needed"),
 ]
+Cores = Annotated[
+    str,
+    Form(
+        r"[0-9]{1,5}(\.[0-9]{1,3})?|[0-9]{1,8}m",
+        'CPU cores: a number in quotes such as "4", or thousandths such as 500m',
+        'write it like "4" or 500m',
+    ),
+    Positive(quantity_value, "give the cores that are needed"),
+]
+"""CPU. Quantities such as `4Gi` are cores too, billions of them; nobody means that."""
 Duration = Annotated[
     str,
     Form(
@@ -169,6 +224,7 @@ Duration = Annotated[
 Timeout = Annotated[
     Duration,
     Positive(duration_seconds, "zero would switch the timeout off; give the longest answer"),
+    Between(duration_seconds, "1s", "168h", "seconds are s, milliseconds ms"),
 ]
 Digest = Annotated[
     str,
@@ -185,6 +241,7 @@ LabelKey = Annotated[
         "a Kubernetes label key: an optional domain and `/`, then up to 63 letters, digits, -_.",
         max_length=317,
     ),
+    LongestDomain(),
 ]
 LabelValue = Annotated[
     str,

@@ -9,7 +9,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from tokenworks.spec.common import (
     API_VERSION,
-    Bytes,
+    Between,
+    Cores,
     Document,
     Form,
     LabelKey,
@@ -17,8 +18,9 @@ from tokenworks.spec.common import (
     LabelValue,
     Metadata,
     Name,
-    Quantity,
+    Size,
     Timeout,
+    quantity_value,
     refused,
 )
 
@@ -88,15 +90,19 @@ class NodePool(Document):
         default=False, description="local: KWOK nodes that run no real container."
     )
     rdma: Rdma | None = Field(default=None, description="RDMA devices, where the nodes have them.")
-    labels: Labels = Field(default_factory=dict, description="Node labels that select the pool.")
-    taints: tuple[Taint, ...] = Field(default=(), description="Taints of the pool's nodes.")
+    labels: Annotated[Labels, Field(max_length=8)] = Field(
+        default_factory=dict, description="Node labels that select the pool."
+    )
+    taints: Annotated[tuple[Taint, ...], Field(max_length=8)] = Field(
+        default=(), description="Taints of the pool's nodes."
+    )
 
 
 class Requests(Document):
     """What a control-plane pod asks for; its limits stay the chart's."""
 
-    cpu: Quantity = Field(description="CPU request, e.g. 100m.")
-    memory: Bytes = Field(description="Memory request, e.g. 256Mi.")
+    cpu: Cores = Field(description="CPU request, e.g. 100m.")
+    memory: Size = Field(description="Memory request, e.g. 256Mi.")
 
 
 class Component(Document):
@@ -181,7 +187,9 @@ class Gateway(Document):
         default="300s", description="Default for routes that set none; covers a whole answer."
     )
     idle_timeout: Timeout = Field(default="300s", description="A stream may be silent this long.")
-    max_request_body: Bytes = Field(default="10Mi", description="Larger prompts get a 413.")
+    max_request_body: Annotated[Size, Between(quantity_value, "1Ki", "4095Mi")] = Field(
+        default="10Mi", description="Larger prompts get a 413."
+    )
     max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=10000, description="Connections and requests at once per gateway pod."
     )

@@ -242,7 +242,8 @@ def _not_readable(state: os.stat_result) -> Flaw | None:
 
 def _decoded(raw: bytes) -> str | Flaw:
     if raw.startswith((codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)):
-        return Flaw(1, (), "is UTF-16", "UTF-8", "save it as UTF-8")
+        wide = raw.startswith(codecs.BOM_UTF32_LE)
+        return Flaw(1, (), f"is UTF-{32 if wide else 16}", "UTF-8", "save it as UTF-8")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -268,6 +269,8 @@ def _typed(kind: type[D], file: Path, node: Node) -> tuple[D | None, list[Flaw]]
     if header:
         return None, header
     document, flaws = parse(kind, node)
+    if any(flaw.path == ("metadata", "name") for flaw in flaws):
+        return document, list(flaws)
     return document, [*flaws, *_name_flaws(kind, file, node)]
 
 
@@ -302,7 +305,7 @@ def _name_flaws(kind: type[Document], file: Path, node: Node) -> list[Flaw]:
                 line_of(node, path),
                 path,
                 f"found {found.value}, which is the name of {found.value}.yaml too",
-                wanted,
+                named(wanted),
                 "give each document a name of its own",
             )
         ]
@@ -310,8 +313,8 @@ def _name_flaws(kind: type[Document], file: Path, node: Node) -> list[Flaw]:
         Flaw(
             line_of(node, path),
             path,
-            f"found {named(found.text)}, but {what} is {wanted}",
-            wanted,
+            f"found {named(found.text)}, but {what} is {named(wanted)}",
+            named(wanted),
             "rename one of the two",
         )
     ]

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from tokenworks.spec.common import (
     API_VERSION,
-    Bytes,
+    Between,
     Document,
     Duration,
     FlagName,
@@ -17,7 +17,9 @@ from tokenworks.spec.common import (
     Image,
     Metadata,
     Name,
+    Size,
     Timeout,
+    duration_seconds,
     refused,
 )
 from tokenworks.spec.resources import Resources
@@ -62,7 +64,7 @@ class Weights(Document):
     ) = Field(
         default=None, description="Immutable commit of the hub; required for hf:// outside local."
     )
-    size: Bytes = Field(description="Bytes of the weights on disk; sizes start-up and storage.")
+    size: Size = Field(description="Bytes of the weights on disk; sizes start-up and storage.")
     served_name: (
         Annotated[
             str,
@@ -127,7 +129,7 @@ class WeightsCache(Document):
     kind: Literal["none", "ephemeral", "pvc"] = Field(
         default="ephemeral", description="ephemeral: the node's disk, lost with the pod."
     )
-    size: Bytes | None = Field(default=None, description="Default: weights size plus a fifth.")
+    size: Size | None = Field(default=None, description="Default: weights size plus a fifth.")
     claim: Name | None = Field(default=None, description="pvc: existing claim, ReadWriteMany.")
 
     @model_validator(mode="after")
@@ -181,12 +183,16 @@ class Caches(Document):
 class Startup(Document):
     """How long a pod may take to load; probes and deadlines are computed from it."""
 
-    download_bytes_per_second: Bytes = Field(
+    download_bytes_per_second: Size = Field(
         default="100M",
         description="Bandwidth to the weights; start-up budget = size / this + load.",
     )
-    load: Duration = Field(default="300s", description="From weights on disk to healthy.")
-    drain: Duration = Field(default="120s", description="Longest answer to wait for at shutdown.")
+    load: Annotated[Duration, Between(duration_seconds, "0s", "168h")] = Field(
+        default="300s", description="From weights on disk to healthy."
+    )
+    drain: Annotated[Duration, Between(duration_seconds, "0s", "24h")] = Field(
+        default="120s", description="Longest answer to wait for at shutdown."
+    )
 
 
 class Route(Document):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from policies.secrets import secret_flags
@@ -16,6 +16,8 @@ from tokenworks.spec.sourced import Documents, EngineCatalog, EngineFacts, Sourc
 from tokenworks.spec.topology_rules import check_topology, gpus_path, role_field
 
 _NAMED: Final = f"{REMEDY}; the hub's token is named in spec.model.tokenSecret"
+_LONGEST_START: Final = 7 * 86400.0
+"""Seconds a start may take at all: longer ones are units mistaken for others."""
 _KEPT_NOWHERE: Final = {
     "s3": "are streamed to the GPU",
     "gs": "are streamed to the GPU",
@@ -124,24 +126,48 @@ def _gpu_or_none(
 
 
 def _flags(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Problem]:
-    engine = model.document.spec.engine
+    engine, topology = model.document.spec.engine, model.document.spec.topology
     facts = catalog.engine(engine.name)
-    reserved, version = facts.reserved_flags(), engine.version or facts.default
-    topology = model.document.spec.topology
-    given: list[tuple[FieldPath, Mapping[str, object]]] = [(("spec", "engine"), engine.flags)]
+    yield from _flags_at(model, ("spec", "engine", "flags"), engine.flags, facts)
     for name, role in (("prefill", topology.prefill), ("decode", topology.decode)):
-        given += [(("spec", "topology", name), role.flags)] if role else []
-    for path, flags in given:
-        for flag in sorted(reserved & flags.keys()):
+        if role is not None:
+            path = ("spec", "topology", name, "flags")
+            yield from _flags_at(model, path, role.flags, facts)
+    for name in engine.env:
+        if name in facts.reserved_env():
+            yield _derived(model, ("spec", "engine", "env", name))
+
+
+def _derived(model: Sourced[ModelRelease], path: FieldPath) -> Problem:
+    return model.problem(
+        path,
+        "is derived from the document's other fields",
+        "what no field stands for",
+        "remove it, and set the field instead",
+    )
+
+
+def _flags_at(
+    model: Sourced[ModelRelease], path: FieldPath, flags: Collection[str], facts: EngineFacts
+) -> Iterator[Problem]:
+    engine, reserved = model.document.spec.engine, facts.reserved_flags()
+    version = engine.version or facts.default
+    derived = {flag for flag in flags if flag.removeprefix("no-") in reserved}
+    for flag in sorted(derived):
+        yield _derived(model, (*path, flag))
+    unknown = facts.unknown_flags([f for f in flags if f not in derived], version)
+    for flag, near in sorted(unknown.items()):
+        positive = flag.removeprefix("no-")
+        if flag != positive:
             yield model.problem(
-                (*path, "flags", flag),
-                "is derived from the document's other fields",
-                "flags that no field stands for",
-                "remove it, and set the field instead",
+                (*path, flag),
+                "found a flag and its no in one word",
+                "flags as they are called without no-",
+                f"write {positive}: false",
             )
-        for flag, near in sorted(facts.unknown_flags(flags, version).items()):
+        else:
             yield model.problem(
-                (*path, "flags", flag),
+                (*path, flag),
                 f"is no flag of {engine.name} {version}",
                 "flags that `./tokenworks engines` lists",
                 f"did you mean {' or '.join(near)}?" if near else "remove it",
@@ -272,18 +298,18 @@ def _start_in_time(
     model: Sourced[ModelRelease], environment: Environment, pull: str
 ) -> Iterator[Problem]:
     kueue, spec = environment.spec.platform.kueue, model.document.spec
-    if not kueue.enabled:
-        return
     rate = quantity_value(spec.startup.download_bytes_per_second)
     fetch = quantity_value(spec.model.size) / rate
     start = duration_seconds(pull) + fetch + duration_seconds(spec.startup.load)
-    limit = duration_seconds(kueue.pods_ready_timeout)
+    limit = duration_seconds(kueue.pods_ready_timeout) if kueue.enabled else _LONGEST_START
+    remedy = "raise the environment's spec.platform.kueue.podsReadyTimeout"
     if start >= limit:
         yield model.problem(
             ("spec", "startup"),
             f"a start takes {start:.0f}s ({pull} to pull the image, {fetch:.0f}s for "
             f"{spec.model.size} at {spec.startup.download_bytes_per_second} a second, "
-            f"{spec.startup.load} to load), but Kueue evicts after {limit:.0f}s",
+            f"{spec.startup.load} to load), but "
+            + (f"Kueue evicts after {limit:.0f}s" if kueue.enabled else "nothing waits as long"),
             f"less than {limit:.0f}s",
-            "raise the environment's spec.platform.kueue.podsReadyTimeout",
+            remedy if kueue.enabled else "correct size and downloadBytesPerSecond",
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ FieldPath = tuple[str | int, ...]
 
 SHOWN: Final = 60
 """Characters of a value that a message repeats."""
+_ALIKE: Final = ("CYRILLIC ", "GREEK ", "FULLWIDTH ", "MATHEMATICAL ")
 
 
 def shown(text: str) -> str:
@@ -29,7 +31,16 @@ def shown(text: str) -> str:
     text = masked(text)  # first: a credential that is cut short is none any more
     short = text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
     quoted = json.dumps(short, ensure_ascii=False)
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in quoted)
+    latin = any(c.isascii() and c.isalpha() for c in text)
+    return "".join(
+        c if c.isprintable() and not (latin and _looks_latin(c)) else json.dumps(c)[1:-1]
+        for c in quoted
+    )
+
+
+def _looks_latin(character: str) -> bool:
+    """Whether it could pass for a letter beside those of ASCII, and would hide what is wrong."""
+    return unicodedata.name(character, "").startswith(_ALIKE)
 
 
 def named(text: str) -> str:
@@ -79,7 +90,11 @@ class Problem:
         return cls(file, flaw.line, field_name(flaw.path), flaw.found, flaw.allowed, flaw.remedy)
 
     def __str__(self) -> str:
-        place = self.file.as_posix() + ("" if self.line is None else f":{self.line}")
+        # Other characters than these would need quotes, or break the line.
+        name = self.file.as_posix()
+        place = (name if name.isprintable() else shown(name)) + (
+            "" if self.line is None else f":{self.line}"
+        )
         allowed = None if self.allowed is None else f"allowed: {self.allowed}"
         text = "; ".join(part for part in (self.found, allowed, self.remedy) if part)
         return masked(": ".join(part for part in (place, self.field, text) if part))

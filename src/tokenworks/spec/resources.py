@@ -6,19 +6,19 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from tokenworks.spec.common import Bytes, Document, Quantity, quantity_value, refused
+from tokenworks.spec.common import Cores, Document, Size, quantity_value, refused
 
 
 class Resources(Document):
     """What one replica asks for; limits equal requests for memory and GPUs."""
 
     gpus: Annotated[int, Field(ge=0, le=16)] = Field(description="0 only for CPU simulators.")
-    cpu: Quantity = Field(description="CPU cores that are reserved.")
-    memory: Bytes = Field(description="Memory, /dev/shm included.")
-    ephemeral_storage: Bytes = Field(
+    cpu: Cores = Field(description="CPU cores that are reserved.")
+    memory: Size = Field(description="Memory, /dev/shm included.")
+    ephemeral_storage: Size = Field(
         default="10Gi", description="Disk of the node for logs, caches and what is downloaded."
     )
-    shared_memory: Bytes | None = Field(
+    shared_memory: Size | None = Field(
         default=None, description="/dev/shm; default 8Gi when tensorParallel exceeds 1."
     )
 

@@ -7,6 +7,7 @@ read is not reported a second time.
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
@@ -33,12 +34,11 @@ SYSTEM_NAMESPACES: Final = (
 )
 """Namespaces of Kubernetes and of what the environment installs."""
 
-_OUR_LABELS: Final = (
-    "app.kubernetes.io/",
-    "kueue.x-k8s.io/",
-    "pod-security.kubernetes.io/",
-    "tokenworks.dev/",
+_OUR_LABELS: Final = re.compile(
+    r"(.+\.)?(kubernetes\.io|k8s\.io|istio\.io|tokenworks\.dev)/.*|istio-injection|pod-template-hash"
 )
+"""Labels by which Kubernetes, its operators, Istio and we decide: on objects they are never the
+user's to set."""
 
 
 def check(documents: Documents, catalog: EngineCatalog) -> Iterator[Problem]:
@@ -61,12 +61,16 @@ def check(documents: Documents, catalog: EngineCatalog) -> Iterator[Problem]:
         yield from _pools(documents.environment)
 
 
+def _is_system(namespace: str) -> bool:
+    return namespace in SYSTEM_NAMESPACES or namespace.startswith("kube-")
+
+
 # Environment
 
 
 def _gateway_namespace(environment: Sourced[Environment]) -> Iterator[Problem]:
     namespace = environment.document.spec.gateway.namespace
-    if namespace in SYSTEM_NAMESPACES:
+    if _is_system(namespace):
         yield environment.problem(
             ("spec", "gateway", "namespace"),
             f"found {namespace}, which is a system namespace",
@@ -107,14 +111,18 @@ def _pools(environment: Sourced[Environment]) -> Iterator[Problem]:
 
 
 def _told_apart(environment: Sourced[Environment]) -> Iterator[Problem]:
-    """Pods and queues find a pool by its labels, so no two pools have the same."""
-    first: dict[frozenset[tuple[str, str]], str] = {}
-    for name, pool in environment.document.spec.node_pools.items():
-        other = first.setdefault(frozenset(pool.labels.items()), name)
-        if other != name:
+    """Pods and queues find a pool by its labels: none has all the labels of another."""
+    labels = {n: p.labels.items() for n, p in environment.document.spec.node_pools.items()}
+    for place, (name, mine) in enumerate(labels.items()):
+        others = [
+            other
+            for before, (other, its) in enumerate(labels.items())
+            if other != name and mine <= its and (mine != its or before < place)
+        ]
+        if others:
             yield environment.problem(
                 ("spec", "nodePools", name, "labels"),
-                f"are those of pool {other} too",
+                f"are those of pool {others[0]} too",
                 "labels that only this pool's nodes have",
                 f"write one such as tokenworks.dev/pool: {name}",
             )
@@ -129,7 +137,7 @@ def _labels(item: Sourced[D]) -> Iterator[Problem]:
     if isinstance(item.document, Tenant):
         paths += [("spec", "costLabels", key) for key in item.document.spec.cost_labels]
     for path in paths:
-        if str(path[-1]).startswith(_OUR_LABELS):
+        if _OUR_LABELS.fullmatch(str(path[-1])):
             yield item.problem(
                 path,
                 "found a label that the platform sets itself",
@@ -143,7 +151,7 @@ def _tenant_namespace(tenant: Sourced[Tenant], documents: Documents) -> Iterator
     path: FieldPath = ("spec", "namespace")
     if tenant.document.spec.namespace is None:
         path = ("metadata", "name")
-    if namespace in SYSTEM_NAMESPACES or namespace.startswith("kube-"):
+    if _is_system(namespace):
         yield tenant.problem(
             path,
             f"found {namespace}, which is a system namespace",

@@ -24,6 +24,10 @@ class EngineFacts(Protocol):
         """Flags that are derived from the document."""
         ...
 
+    def reserved_env(self) -> Set[str]:
+        """Variables that are derived from the document."""
+        ...
+
     @property
     def image_pull(self) -> str:
         """Duration to allow for pulling the image."""

@@ -179,6 +179,13 @@ def _out_of_bounds(complaint: _Complaint) -> Flaw:
     return complaint.because(f"{words} {complaint.context[key]}", "change the number")
 
 
+def _too_many(complaint: _Complaint) -> Flaw:
+    allowed = f"at most {complaint.context['max_length']}"
+    target = complaint.target
+    parts = target.entries if isinstance(target, Mapping) else getattr(target, "items", ())
+    return complaint.because(allowed, "remove some", f"found {len(parts)}")
+
+
 def _not_a_map(complaint: _Complaint) -> Flaw:
     allowed = fields.words_at(complaint.kind, complaint.path)
     return complaint.because(allowed, "write its fields on lines of their own, indented")
@@ -241,6 +248,7 @@ _WORDS: Final[dict[str, Callable[[_Complaint], Flaw]]] = {
     "dict_type": _wrong_type,
     "tuple_type": _wrong_type,
     "key": _key,
+    "too_long": _too_many,
     "union": _no_member,
     **dict.fromkeys(_BOUNDS, _out_of_bounds),
 }

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from tokenworks.spec.common import (
     Bytes,
+    Cores,
     Document,
     FlagName,
     FlagValue,
@@ -180,7 +181,7 @@ class ModelResources(Document):
 
     gpus: Annotated[int, Field(ge=0, le=16)] = Field(description="GPUs; 0 only without them.")
     gpu_resource: ResourceName = Field(description="Resource name of the GPUs.")
-    cpu: Quantity = Field(description="CPU cores.")
+    cpu: Cores = Field(description="CPU cores.")
     memory: Bytes = Field(description="Memory, /dev/shm included.")
     ephemeral_storage: Bytes = Field(description="Disk, all volumes below included.")
     shared_memory: Bytes | None = Field(
@@ -249,7 +250,7 @@ class RouteValues(Document):
 class SmallResources(Document):
     """What a helper pod asks for. The memory limit equals the request; CPU has none."""
 
-    cpu: Quantity = Field(description="CPU cores.")
+    cpu: Cores = Field(description="CPU cores.")
     memory: Bytes = Field(description="Memory.")
 
 
@@ -479,7 +480,9 @@ class GatewayValues(Document):
 class FlavorValues(Document):
     """A node pool, as Kueue sees it."""
 
-    node_labels: Labels = Field(description="Labels that select the pool's nodes.")
+    node_labels: Annotated[Labels, Field(max_length=8)] = Field(
+        description="Labels that select the pool's nodes."
+    )
     taints: Annotated[tuple[Taint, ...], Field(max_length=8)] = Field(
         description="Taints that admitted pods tolerate."
     )
