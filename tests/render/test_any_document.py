@@ -12,11 +12,10 @@ import pytest
 
 from tests.charts.documents import ENVIRONMENT, MODEL, TENANT
 from tokenworks.errors import UsageError
+from tokenworks.render.model import model_ready_seconds, model_values
 from tokenworks.render.platform import istio_values, kueue_values, lws_values
 from tokenworks.render.values import (
     gateway_values,
-    model_ready_seconds,
-    model_values,
     queues_values,
     tenant_values,
 )

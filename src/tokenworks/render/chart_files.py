@@ -100,7 +100,7 @@ def values_text(document: Document, indent: str = "") -> str:
         text += _comment(field.description or "", indent)
         if isinstance(value, Document):
             text += f"{indent}{key}:\n{values_text(value, indent + '  ')}"
-        elif isinstance(value, dict) and any(isinstance(v, Document) for v in _values(value)):
+        elif any(isinstance(part, Document) for part in _values(value)):
             text += f"{indent}{key}:\n{_parts(cast('dict[str, Document]', value), indent + '  ')}"
         else:
             text += _block(key, data[key], indent)
@@ -108,7 +108,7 @@ def values_text(document: Document, indent: str = "") -> str:
 
 
 def _values(value: object) -> list[object]:
-    return list(cast("dict[str, object]", value).values())
+    return list(cast("dict[str, object]", value).values()) if isinstance(value, dict) else []
 
 
 def _parts(parts: dict[str, Document], indent: str) -> str:
@@ -155,7 +155,7 @@ def rows(node: Schema, root: Schema, value: object, path: str = "") -> Iterator[
         inner = cast("dict[str, object]", value).get(key) if isinstance(value, dict) else None
         part = _part(child, root)
         if part is not None and not {"repository", "gpus"} & set(part["properties"]):
-            first = next(iter(_values(inner)), None) if isinstance(inner, dict) else None
+            first = next(iter(_values(inner)), None)
             yield from rows(part, root, first, f"{where}.<name>.")
         elif "properties" in child:
             yield from rows(child, root, inner, f"{where}.")

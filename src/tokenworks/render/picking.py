@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from tokenworks.catalog.bill import bill
 from tokenworks.catalog.engines import load_routing
@@ -135,6 +135,10 @@ def _split_config(
         {"pluginRef": getattr(plugins, name).type, "weight": weight}
         for name, weight in used.items()
     ]
+    sides: tuple[tuple[Literal["prefill", "decode"], Plugin], ...] = (
+        ("prefill", plugins.prefill_filter),
+        ("decode", plugins.decode_filter),
+    )
     return {
         "apiVersion": facts.config_api_version,
         "kind": facts.config_kind,
@@ -148,10 +152,7 @@ def _split_config(
                     {"pluginRef": plugins.best.type},
                 ],
             }
-            for side, part in (
-                ("prefill", plugins.prefill_filter),
-                ("decode", plugins.decode_filter),
-            )
+            for side, part in sides
         ],
     }
 

@@ -182,7 +182,7 @@ def _sidecar(release: Release, role: RoleLayout) -> SidecarValues | None:
         # and the probes would have to be told so. The NetworkPolicy decides who may connect.
         f"{names.secure}=false",
     )
-    env = {}
+    env: dict[str, str] = {}
     if release.model.spec.engine.name == "sglang":
         env[facts.env["bootstrapPort"]] = str(release.engine.ports["bootstrap"].port)
     return SidecarValues(
