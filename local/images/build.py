@@ -62,7 +62,7 @@ def build_images(
     Args:
         programs: toolchain program -> its file; at least `programs_needed(only)`.
         cache: folder of all caches; images go to `images/` below it.
-        only: the images wanted; all of the table when absent.
+        only: the images wanted; all of the table that are not opt-in when absent.
         progress: takes one line per step.
 
     Raises:
@@ -76,7 +76,8 @@ def build_images(
 
 
 def _chosen(only: Iterable[str] | None) -> list[str]:
-    names = sorted(table() if only is None else set(only))
+    usual = (name for name, image in table().items() if not image.opt_in)
+    names = sorted(usual if only is None else set(only))
     unknown = [name for name in names if name not in table()]
     if unknown:
         raise UsageError(

@@ -60,6 +60,8 @@ class Image(_Part):
     """What makes one image."""
 
     why: str
+    opt_in: bool = False
+    """Made only when it is asked for by name."""
     user: Annotated[User, BeforeValidator(_user)]
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
