@@ -1,6 +1,6 @@
 """Images of the local cluster, made without a registry: one table, one builder."""
 
-from local.images.build import build_images, local_image_names, programs_needed
+from local.images.build import build_images, local_image_names, programs_needed, wanted_names
 from local.images.oci import image_digest
 
-__all__ = ["build_images", "image_digest", "local_image_names", "programs_needed"]
+__all__ = ["build_images", "image_digest", "local_image_names", "programs_needed", "wanted_names"]

@@ -42,6 +42,16 @@ def local_image_names() -> frozenset[str]:
     return frozenset(table())
 
 
+def wanted_names(used: Iterable[str]) -> frozenset[str]:
+    """Names of the images that a cluster gets: all but the opt-in ones that nothing uses.
+
+    Args:
+        used: names of images that its models use; those not made here are passed over.
+    """
+    asked = frozenset(used)
+    return frozenset(name for name, image in table().items() if not image.opt_in or name in asked)
+
+
 def programs_needed(only: Iterable[str] | None = None) -> frozenset[str]:
     """Names of the toolchain programs that the images contain.
 
@@ -76,8 +86,7 @@ def build_images(
 
 
 def _chosen(only: Iterable[str] | None) -> list[str]:
-    usual = (name for name, image in table().items() if not image.opt_in)
-    names = sorted(usual if only is None else set(only))
+    names = sorted(wanted_names(()) if only is None else set(only))
     unknown = [name for name in names if name not in table()]
     if unknown:
         raise UsageError(

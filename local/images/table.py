@@ -61,7 +61,7 @@ class Image(_Part):
 
     why: str
     opt_in: bool = False
-    """Made only when it is asked for by name."""
+    """Made only when a model uses it, or when it is asked for by name."""
     user: Annotated[User, BeforeValidator(_user)]
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()

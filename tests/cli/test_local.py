@@ -173,7 +173,7 @@ class TestUp:
         monkeypatch.setattr(maker, "up", lambda spec, *_: made.append(spec))
         monkeypatch.setattr(cluster, "require", lambda: None)
         monkeypatch.setattr(commands, "programs", lambda: None)
-        monkeypatch.setattr(commands, "_images", list)
+        monkeypatch.setattr(commands, "_images", lambda _: [])
         assert run("up", "--env", name)[0] == 0
         assert [spec.name for spec in made] == [name]
 

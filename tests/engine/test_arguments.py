@@ -24,7 +24,11 @@ def renamed(line: Line) -> Line:
 WRONG = {
     "unrecognized arguments: --max-model=2048": ("serve", "m", "--max-model=2048"),
     "argument --max-model-len: invalid": ("serve", "m", "--max-model-len=many"),
-    "argument --kv-transfer-config: 1 validation error": ("serve", "m", "--kv-transfer-config={half"),
+    "argument --kv-transfer-config: 1 validation error": (
+        "serve",
+        "m",
+        "--kv-transfer-config={half",
+    ),
     "": ("serve", "m", "--max-model-len=2048", "--no-enable-prefix-caching"),
 }
 """What the parser says to lines of our own; nothing to the last."""

@@ -67,11 +67,21 @@ def programs() -> Programs:
     return Programs(*(found[n] for n in names), kwok_stages=stages)
 
 
-def _images() -> list[Path]:
+def image_names(stack: Stack) -> frozenset[str]:
+    """Names of the images that the environment's cluster needs and that are made here."""
+    from local.images import wanted_names  # noqa: PLC0415
+    from tokenworks.render.values import model_values  # noqa: PLC0415
+
+    used = (model_values(stack, model).engine.image for model in stack.models)
+    return wanted_names(f"{image.repository}:{image.tag}" for image in used)
+
+
+def _images(stack: Stack) -> list[Path]:
     from local.images import build_images, programs_needed  # noqa: PLC0415
     from local.toolchain import cache_dir, ensure  # noqa: PLC0415
 
-    return list(build_images(ensure(*programs_needed()), cache_dir(), progress=say).values())
+    names = image_names(stack)
+    return list(build_images(ensure(*programs_needed(names)), cache_dir(), names, say).values())
 
 
 def bring_up(stack: Stack) -> None:
@@ -86,11 +96,11 @@ def bring_up(stack: Stack) -> None:
     if stack.environment.spec.cluster.provider == "kind":
         from local.cluster import kind  # noqa: PLC0415
 
-        kind.up(spec, _images(), say)
+        kind.up(spec, _images(stack), say)
         return
     cluster.require()
     wanted = programs()
-    cluster.up(spec, wanted, _images(), say)
+    cluster.up(spec, wanted, _images(stack), say)
 
 
 def _made_here(environment: str) -> Stack:
