@@ -69,9 +69,17 @@ def on_cpu(release: Mapping[str, Any], model: str) -> dict[str, Any]:
             "pool": "sim",
             "replicas": 1,
             # The GPU is a number that the local node advertises; vLLM does not look for it.
-            "resources": {"gpus": 1, "cpu": "1", "memory": "8Gi", "ephemeralStorage": "10Gi"},
+            "resources": {
+                "gpus": 1,
+                "cpu": "1",
+                "memory": "8Gi",
+                "ephemeralStorage": "10Gi",
+                # A rank is a process of its own on a CPU, even a single one, and talks to the
+                # others through 160 MiB of shared memory; the runtime gives a pod 64.
+                "sharedMemory": "1Gi",
+            },
             "caches": {"weights": {"kind": "none"}},
-            "startup": {"load": "600s", "drain": "120s"},
+            "startup": {"load": "900s", "drain": "120s"},
         },
     }
 
