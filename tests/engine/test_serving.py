@@ -86,10 +86,12 @@ def test_the_pod_is_what_the_chart_rendered(served: Platform) -> None:
 
 
 def test_probes_pass(served: Platform) -> None:
-    status = pod_of(served)["status"]["containerStatuses"][0]
+    pod = pod_of(served)
+    status = pod["status"]["containerStatuses"][0]
     assert (status["started"], status["ready"], status["restartCount"]) == (True, True, 0)
     events = served.get("events", "-n", NAMESPACE)["items"]
-    said = [e["message"] for e in events if e["involvedObject"]["name"].startswith(f"{NAME}-")]
+    name = pod["metadata"]["name"]
+    said = [e["message"] for e in events if e["involvedObject"]["name"] == name]
     assert [m for m in said if re.match(r"(Liveness|Readiness) probe failed", m)] == []
     for path in {VLLM.paths.startup, VLLM.paths.readiness, VLLM.paths.liveness}:
         fetch(served, path)
