@@ -84,6 +84,9 @@ class EngineVersion(Document):
 
     image: Image
     cpu: Image | None = Field(default=None, description="The same for machines without a GPU.")
+    efa: Image | None = Field(
+        default=None, description="The same with the libraries of EFA, where `image` has none."
+    )
 
 
 class Engine(Document):
@@ -143,6 +146,9 @@ class Engine(Document):
     env: dict[str, str]
     caches: dict[str, str]
     scratch: Scratch
+    cpu_shared_memory: Bytes | None = Field(
+        default=None, description="/dev/shm that ranks on CPUs want, even a single one."
+    )
     image_pull: Duration
     versions: dict[str, EngineVersion]
     default: str = Field(description="Version we pin.")

@@ -7,7 +7,7 @@ a thing is the catalog's knowledge; what follows from a document is decided here
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,8 +58,9 @@ def played(model: ModelRelease) -> bool:
     return model.spec.engine.simulation is not None
 
 
-def image_of(model: ModelRelease) -> Image:
-    """The engine's image: the document's, the simulator's, or the catalog's for the version.
+def image_of(model: ModelRelease, networks: Collection[str] = ()) -> Image:
+    """The engine's image: the document's, the simulator's, or the catalog's for the version, for
+    CPUs or for the networks that its pods talk over.
 
     Raises:
         UsageError: the catalog does not know the version.
@@ -77,8 +78,9 @@ def image_of(model: ModelRelease) -> Image:
             f"{model.spec.engine.name}; the catalog knows {known}; name one, or give its image"
         )
     release = engine.versions[version]
-    on_cpu = model.spec.resources.gpus == 0 and release.cpu is not None
-    return release.cpu if on_cpu and release.cpu else release.image
+    if model.spec.resources.gpus == 0 and release.cpu is not None:
+        return release.cpu
+    return release.efa if "efa" in networks and release.efa is not None else release.image
 
 
 def _weights_place(model: ModelRelease) -> str:
@@ -185,7 +187,9 @@ def _command(model: ModelRelease, engine: Engine) -> tuple[str, ...]:
     return (*simulator.command, "--as", model.spec.engine.name, "--")
 
 
-def engine_values(stack: Stack, model: ModelRelease, weights: WeightsValues) -> EngineValues:
+def engine_values(
+    stack: Stack, model: ModelRelease, weights: WeightsValues, networks: Collection[str]
+) -> EngineValues:
     """What every role's engine has in common.
 
     Raises:
@@ -200,7 +204,7 @@ def engine_values(stack: Stack, model: ModelRelease, weights: WeightsValues) -> 
     flags, set_by_env = settle(engine, {**given.flags, **derived})
     secret, names = model.spec.model.token_secret, engine.flags
     return EngineValues(
-        image=image_of(model),
+        image=image_of(model, networks),
         command=_command(model, engine),
         arguments=_arguments(model, engine),
         flags=flags,

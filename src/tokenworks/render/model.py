@@ -168,7 +168,7 @@ def model_values(stack: Stack, model: ModelRelease) -> ModelValues:
     return ModelValues(
         labels={**model.metadata.labels, TENANT_LABEL: tenant.metadata.name},
         pod_labels=tenant.spec.cost_labels,
-        engine=engine_values(stack, model, weights),
+        engine=engine_values(stack, model, weights, release.networks),
         probes=_probes(engine, time.start_seconds),
         timing=time,
         weights=weights,

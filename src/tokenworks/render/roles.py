@@ -63,13 +63,23 @@ class Release:
         pools = self.stack.environment.spec.node_pools
         return pools.get(role.pool) if role.pool is not None else None
 
-    def network(self, role: RoleLayout) -> NetworkFacts | None:
+    def network_name(self, role: RoleLayout) -> str | None:
         """What the role's pods talk over; None where they talk to nobody."""
         topology, pool = self.model.spec.topology, self.pool(role)
         if topology.kind == "single":
             return None
-        name = topology.network or (pool_network(pool) if pool else None)
+        return topology.network or (pool_network(pool) if pool else None)
+
+    def network(self, role: RoleLayout) -> NetworkFacts | None:
+        """The facts of that network."""
+        name = self.network_name(role)
         return load_networks()[name] if name else None
+
+    @property
+    def networks(self) -> frozenset[str]:
+        """What pods of the release talk over."""
+        names = {self.network_name(role) for role in layout(self.model.spec)}
+        return frozenset(name for name in names if name)
 
     @property
     def disaggregated(self) -> bool:
@@ -199,6 +209,10 @@ def _sidecar(release: Release, role: RoleLayout) -> SidecarValues | None:
 def _resources(release: Release, role: RoleLayout, network: NetworkFacts | None) -> ModelResources:
     asked = role.resources
     shared = asked.shared_memory or ("8Gi" if role.ranks > role.nodes else None)
+    if shared is None and asked.gpus == 0 and release.engine.cpu_shared_memory and not played(
+        release.model
+    ):
+        shared = release.engine.cpu_shared_memory
     return ModelResources(
         gpus=asked.gpus,
         gpu_resource=GPU,
