@@ -124,9 +124,10 @@ def _provider(environment: str) -> str:
     from local import cluster  # noqa: PLC0415
     from local.cluster import kind  # noqa: PLC0415
 
+    made_here = cluster.paths(environment).root
     if kind.kubeconfig_path(environment).exists():
         return "kind"
-    if cluster.paths(environment).root.exists():
+    if made_here.exists():
         return "local"
     return _made_here(environment).environment.spec.cluster.provider
 
