@@ -34,7 +34,17 @@ class Cluster(Document):
         description="local: a cluster that `./tokenworks local up` makes on this machine; kind: "
         "one that kind makes; existing: one that is there already."
     )
-    kubeconfig: str | None = Field(
+    kubeconfig: (
+        Annotated[
+            str,
+            Form(
+                r"(~/|/).+",
+                "a path that begins with / or ~/",
+                "where commands run differs",
+            ),
+        ]
+        | None
+    ) = Field(
         default=None, description="existing: path of the kubeconfig file (default: $KUBECONFIG)."
     )
     context: str | None = Field(default=None, description="existing and kind: kubeconfig context.")
