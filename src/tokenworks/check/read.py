@@ -102,10 +102,10 @@ def _below(folder: Path) -> Iterator[str]:
         )
         for file in sorted(files):
             path = Path(parent) / file
-            if path.suffix.lower() in SUFFIXES and not file.startswith("."):
-                # A pipe would wait for a writer that never comes; what is missing is said.
-                if path.is_file() or not path.exists():
-                    yield os.path.normpath(path)
+            named = path.suffix.lower() in SUFFIXES and not file.startswith(".")
+            # A pipe would wait for a writer that never comes; a link to nothing is said.
+            if named and (path.is_file() or not path.exists()):
+                yield os.path.normpath(path)
 
 
 # --- one file ----------------------------------------------------------------
