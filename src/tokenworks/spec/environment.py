@@ -190,7 +190,9 @@ class Gateway(Document):
         default="10Mi", description="Larger prompts get a 413."
     )
     max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        default=10000, description="Connections and requests at once per gateway pod."
+        default=10000,
+        description="Connections at once to one gateway pod; more are closed. A connection "
+        "of HTTP/2 carries up to 100 requests.",
     )
 
 
