@@ -34,7 +34,7 @@ def cluster_of(stack: Stack, made_here: Path) -> ClusterArgs:
     spec = stack.environment.spec.cluster
     if spec.provider == "local":
         return ClusterArgs(str(made_here), None, f"local/{stack.name}")
-    return ClusterArgs(spec.kubeconfig, stack.kube_context, stack.kube_context)
+    return ClusterArgs(stack.kubeconfig, stack.kube_context, stack.kube_context)
 
 
 class Cluster(pulumi.ComponentResource):

@@ -1,13 +1,6 @@
 """Images of the local cluster, made without a registry: one table, one builder."""
 
-<<<<<<< HEAD
 from local.images.build import build_images, images_for, local_image_names, programs_needed
 from local.images.oci import image_digest
 
 __all__ = ["build_images", "image_digest", "images_for", "local_image_names", "programs_needed"]
-=======
-from local.images.build import build_images, local_image_names, programs_needed, wanted_names
-from local.images.oci import image_digest
-
-__all__ = ["build_images", "image_digest", "local_image_names", "programs_needed", "wanted_names"]
->>>>>>> w-engine

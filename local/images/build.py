@@ -42,7 +42,6 @@ def local_image_names() -> frozenset[str]:
     return frozenset(table())
 
 
-<<<<<<< HEAD
 def images_for(named: Iterable[str]) -> frozenset[str]:
     """Images of the table that a cluster gets whose objects name the images `named`.
 
@@ -50,16 +49,6 @@ def images_for(named: Iterable[str]) -> frozenset[str]:
     """
     plain = {name.partition("@")[0] for name in named}
     return frozenset(n for n, image in table().items() if image.when == "always" or n in plain)
-=======
-def wanted_names(used: Iterable[str]) -> frozenset[str]:
-    """Names of the images that a cluster gets: all but the opt-in ones that nothing uses.
-
-    Args:
-        used: names of images that its models use; those not made here are passed over.
-    """
-    asked = frozenset(used)
-    return frozenset(name for name, image in table().items() if not image.opt_in or name in asked)
->>>>>>> w-engine
 
 
 def programs_needed(only: Iterable[str] | None = None) -> frozenset[str]:
@@ -96,7 +85,7 @@ def build_images(
 
 
 def _chosen(only: Iterable[str] | None) -> list[str]:
-    names = sorted(wanted_names(()) if only is None else set(only))
+    names = sorted(table() if only is None else set(only))
     unknown = [name for name in names if name not in table()]
     if unknown:
         raise UsageError(

@@ -60,13 +60,8 @@ class Image(_Part):
     """What makes one image."""
 
     why: str
-<<<<<<< HEAD
     when: Literal["always", "rendered"] = "always"
     """`rendered`: only for an environment whose objects name the image."""
-=======
-    opt_in: bool = False
-    """Made only when a model uses it, or when it is asked for by name."""
->>>>>>> w-engine
     user: Annotated[User, BeforeValidator(_user)]
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()

@@ -132,7 +132,9 @@ def find(name: str) -> Found:
 def go_env() -> dict[str, str]:
     """Environment of every call of Go: the pinned toolchain, no cgo, no workspace."""
     local = _go_version() == pins().go
-    return {**os.environ, **_GO_ENV, "GOTOOLCHAIN": "local" if local else f"go{pins().go}"}
+    # Without a home Go has no place for modules; its own is asked of the system.
+    home = {"HOME": str(Path.home())}
+    return {**home, **os.environ, **_GO_ENV, "GOTOOLCHAIN": "local" if local else f"go{pins().go}"}
 
 
 @cache
@@ -188,9 +190,16 @@ def module_dir(module: str) -> Path:
     try:
         return Path(json.loads(result.stdout)["Dir"])
     except (ValueError, KeyError):
-        raise TokenworksError(
-            f"go mod download {wanted} failed: {(result.stderr or result.stdout).strip()}"
-        ) from None
+        why = result.stderr.strip() or _go_error(result.stdout)
+        raise TokenworksError(f"go mod download {wanted} failed: {why}") from None
+
+
+def _go_error(said: str) -> str:
+    """Why Go could not fetch a module, from its JSON."""
+    try:
+        return str(json.loads(said)["Error"])
+    except (ValueError, KeyError, TypeError):
+        return said.strip()
 
 
 def _compile(program: Program, target: Path) -> None:

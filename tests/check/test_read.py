@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,8 @@ def test_a_path_that_is_not_there(tmp_path: Path) -> None:
 def test_a_link_that_leads_nowhere_is_said(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").symlink_to(tmp_path / "absent")
     assert [finding.rule for finding in read(tmp_path).findings] == ["unreadable"]
+
+
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    assert read_paths([str(tmp_path)], io.BytesIO()).files == 0

@@ -173,12 +173,8 @@ class TestUp:
         monkeypatch.setattr(maker, "up", lambda spec, *_: made.append(spec))
         monkeypatch.setattr(cluster, "require", lambda: None)
         monkeypatch.setattr(commands, "programs", lambda: None)
-<<<<<<< HEAD
         monkeypatch.setattr(commands, "rendered_objects", lambda _stack: [])
         monkeypatch.setattr(commands, "_images", list)
-=======
-        monkeypatch.setattr(commands, "_images", lambda _: [])
->>>>>>> w-engine
         assert run("up", "--env", name)[0] == 0
         assert [spec.name for spec in made] == [name]
 

@@ -20,11 +20,18 @@ HOLDER = {
     "metadata": {"name": "holder", "namespace": NAMESPACE},
     "spec": {
         "restartPolicy": "Never",
+        # The namespace takes no pod that asks for more.
+        "securityContext": {
+            "runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"},
+        },
         "containers": [
             {
                 "name": "holder",
                 "image": "docker.io/library/busybox:1.36",
                 "command": ["sh", "-c", 'test -n "$HF_TOKEN"'],
+                "securityContext": {
+                    "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
+                },
                 "env": [
                     {
                         "name": "HF_TOKEN",
@@ -34,7 +41,7 @@ HOLDER = {
             }
         ],
     },
-}
+}  # fmt: skip
 
 
 def keys() -> list[str]:

@@ -18,6 +18,8 @@ NAMESPACE = "research"
 NAME = "tiny-llama"
 CLAIM = "real-engine"
 CONTEXT = 16384
+VERSION = IMAGE.rpartition(":v")[2]
+"""Release whose CPU build is installed; without GPUs the catalog's image for it is that build."""
 
 GPU_FLAGS = {
     "gpu-memory-utilization": "a share of a GPU's memory; VLLM_CPU_KVCACHE_SPACE stands for it",
@@ -46,14 +48,13 @@ def on_cpu(release: Mapping[str, Any], model: str) -> dict[str, Any]:
         model: folder of the weights in the volume.
     """
     spec = release["spec"]
-    repository, _, tag = IMAGE.rpartition(":")
     engine = spec["engine"]
     kept = {name: value for name, value in engine.get("flags", {}).items() if name not in GPU_FLAGS}
     return {
         **release,
         "metadata": {"name": NAME},
         "spec": {
-            **{key: value for key, value in spec.items() if key != "topology"},
+            **{key: value for key, value in spec.items() if key not in ("topology", "pool")},
             "model": {
                 "uri": f"pvc://{CLAIM}/{model}",
                 "size": "1Mi",
@@ -61,22 +62,17 @@ def on_cpu(release: Mapping[str, Any], model: str) -> dict[str, Any]:
                 "maxContext": CONTEXT,
             },
             "engine": {
-                **engine,
-                "image": {"repository": repository, "tag": tag, "digest": "unresolved"},
+                **{key: value for key, value in engine.items() if key != "image"},
+                "version": VERSION,
                 "flags": {**kept, **CPU_FLAGS},
                 "env": {**engine.get("env", {}), **CPU_ENVIRONMENT},
             },
-            "pool": "sim",
             "replicas": 1,
-            # The GPU is a number that the local node advertises; vLLM does not look for it.
             "resources": {
-                "gpus": 1,
+                "gpus": 0,
                 "cpu": "1",
                 "memory": "8Gi",
                 "ephemeralStorage": "10Gi",
-                # A rank is a process of its own on a CPU, even a single one, and talks to the
-                # others through 160 MiB of shared memory; the runtime gives a pod 64.
-                "sharedMemory": "1Gi",
             },
             "caches": {"weights": {"kind": "none"}},
             "startup": {"load": "900s", "drain": "120s"},

@@ -10,12 +10,11 @@ import pytest
 import yaml
 
 from local.engine import IMAGE, Installed
-from local.images import local_image_names
+from local.images import images_for, local_image_names
 from local.toolchain import module_dir
 from tests.engine.commands import containers, vllm_words
 from tests.engine.documents import CPU_FLAGS, GPU_FLAGS, NAME, on_cpu, prepare
 from tests.engine.documents import ON_GPUS as SOURCE
-from tokenworks.cli.local import image_names
 from tokenworks.render import render
 from tokenworks.render.helm import RenderTools
 from tokenworks.spec.load import load_stack
@@ -69,7 +68,7 @@ def test_only_what_is_listed_is_taken_from_the_document(root: Path) -> None:
     assert release["spec"]["engine"]["flags"]["gpu-memory-utilization"] == 0.9, "a copy"
 
 
-def test_its_image_is_made_for_clusters_that_use_it_alone(root: Path, tree: Path) -> None:
+def test_its_image_is_made_for_clusters_that_use_it_alone() -> None:
     assert IMAGE in local_image_names()
-    assert IMAGE in image_names(load_stack(tree, "local"))
-    assert IMAGE not in image_names(load_stack(root, "local"))
+    assert IMAGE in images_for([IMAGE])
+    assert IMAGE not in images_for([])

@@ -25,7 +25,6 @@ from local.images import (
     local_image_names,
     oci,
     programs_needed,
-    wanted_names,
     wheels,
 )
 from local.images.table import ROOT, Debian, Wheels, table
@@ -112,7 +111,9 @@ class TestImagesFor:
     )
 
     def test_routers_are_not_made_where_none_is_named(self) -> None:
-        assert images_for([KUEUE]) == local_image_names() - set(self.ROUTERS)
+        rendered = {name for name, image in table().items() if image.when == "rendered"}
+        assert set(self.ROUTERS) < rendered
+        assert images_for([KUEUE]) == local_image_names() - rendered
 
     @pytest.mark.parametrize("name", ROUTERS)
     @pytest.mark.parametrize("digest", ["", f"@sha256:{'0' * 64}"], ids=["tag", "digest"])
@@ -321,17 +322,6 @@ def test_progress_is_said_for_what_is_built_and_only_then(
     again: list[str] = []
     build_images(pause, tmp_path, [PAUSE], again.append)
     assert again == []
-
-
-def test_what_is_opt_in_is_made_only_when_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(build_module, "_built", lambda name, *_: tmp_path / name)
-    opt_in = {name for name, image in table().items() if image.opt_in}
-    assert opt_in
-    assert build_images({}, tmp_path, progress=silent).keys() == table().keys() - opt_in
-    assert build_images({}, tmp_path, opt_in, silent).keys() == opt_in
-    assert wanted_names([*opt_in, "example.org/made/elsewhere:1"]) == table().keys()
 
 
 def test_an_unknown_image_is_a_usage_error_that_names_what_there_is(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tokenworks.errors import UsageError
 from tokenworks.render.release import Release
 from tokenworks.render.tree import compare, release_text, tree, write
 
@@ -68,3 +69,12 @@ def test_text_survives_the_file(tmp_path: Path) -> None:
     assert yaml.safe_load(text)["data"] == data
     assert "1048576000" in text
     assert "|" in text
+
+
+def test_another_file_in_the_way_is_named_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "b.yaml").write_text("mine")
+    with pytest.raises(UsageError, match=r"models/b\.yaml: no rendering wrote this"):
+        write(tree([release("a"), release("b")]), tmp_path)
+    assert [p.name for p in tmp_path.rglob("*.yaml")] == ["b.yaml"]
+    assert (tmp_path / "models" / "b.yaml").read_text() == "mine"

@@ -101,8 +101,11 @@ def _below(folder: Path) -> Iterator[str]:
             f for f in folders if not f.startswith(".") and f not in _SKIPPED_FOLDERS
         )
         for file in sorted(files):
-            if Path(file).suffix.lower() in SUFFIXES and not file.startswith("."):
-                yield os.path.normpath(Path(parent) / file)
+            path = Path(parent) / file
+            named = path.suffix.lower() in SUFFIXES and not file.startswith(".")
+            # A pipe would wait for a writer that never comes; a link to nothing is said.
+            if named and (path.is_file() or not path.exists()):
+                yield os.path.normpath(path)
 
 
 # --- one file ----------------------------------------------------------------

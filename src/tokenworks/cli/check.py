@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -68,9 +68,12 @@ def _paths(targets: list[str]) -> Report:
     from tokenworks.check.run import check_paths  # noqa: PLC0415
 
     for target in targets:
-        if target != "-" and not Path(target).exists():
+        # Not Path.exists(): it fails for names that are too long, and takes none for this folder.
+        if target != "-" and not os.path.exists(target):  # noqa: PTH110
             known = ", ".join(environments()) or "none"
-            raise UsageError(f"{target}: no such file, folder or environment ({known})")
+            raise UsageError(
+                f"{target[:60] or repr(target)}: no such file, folder or environment ({known})"
+            )
     return check_paths(targets, sys.stdin.buffer, Context())
 
 

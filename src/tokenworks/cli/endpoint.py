@@ -54,8 +54,15 @@ def kubectl(stack: Stack) -> list[str]:
     if program is None:
         raise TokenworksError("kubectl is not on PATH: it reaches the cluster of this environment")
     command = [program, "--context", stack.kube_context]
-    command += ["--kubeconfig", cluster.kubeconfig] if cluster.kubeconfig else []
-    return command
+    return command if stack.kubeconfig is None else [*command, "--kubeconfig", stack.kubeconfig]
+
+
+def remedy(stack: Stack) -> str:
+    """What to try when the environment's cluster does not answer as it should."""
+    return (
+        f"Is it up? ./tokenworks up {stack.name}. Is it the right one? context "
+        f"{stack.kube_context}, from stacks/{stack.name}/environment.yaml"
+    )
 
 
 @contextmanager
@@ -71,7 +78,7 @@ def _port_forward(stack: Stack) -> Generator[str]:
             match = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
             if match is None:
                 raise TokenworksError(
-                    f"kubectl port-forward failed: {process.stderr.read().strip()}"
+                    f"kubectl port-forward failed: {process.stderr.read().strip()}\n{remedy(stack)}"
                 )
             yield f"http://127.0.0.1:{match[1]}"
         finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterable
-from pathlib import Path
 
 from tokenworks.cli.context import render_tools
 from tokenworks.errors import TokenworksError
@@ -27,8 +26,8 @@ def _kubectl(stack: Stack) -> list[str]:
     command = [str(ensure("kube")["kube"]), "kubectl"]
     if cluster.provider == "local":
         return [*command, "--kubeconfig", str(kubeconfig_path(stack.name))]
-    if cluster.kubeconfig:
-        command += ["--kubeconfig", str(Path(cluster.kubeconfig).expanduser())]
+    if stack.kubeconfig is not None:
+        command += ["--kubeconfig", stack.kubeconfig]
     return [*command, "--context", stack.kube_context]
 
 

@@ -71,7 +71,6 @@ def programs() -> Programs:
     return Programs(*(found[n] for n in names), kwok_stages=stages)
 
 
-<<<<<<< HEAD
 def named_images(value: Any) -> Iterator[str]:
     """Images that objects name, in containers anywhere, also of custom resources."""
     if isinstance(value, dict):
@@ -93,23 +92,6 @@ def _images(objects: list[Manifest]) -> list[Path]:
     wanted = images_for(named_images(objects))
     programs = ensure(*programs_needed(wanted))
     return list(build_images(programs, cache_dir(), wanted, progress=say).values())
-=======
-def image_names(stack: Stack) -> frozenset[str]:
-    """Names of the images that the environment's cluster needs and that are made here."""
-    from local.images import wanted_names  # noqa: PLC0415
-    from tokenworks.render.values import model_values  # noqa: PLC0415
-
-    used = (model_values(stack, model).engine.image for model in stack.models)
-    return wanted_names(f"{image.repository}:{image.tag}" for image in used)
-
-
-def _images(stack: Stack) -> list[Path]:
-    from local.images import build_images, programs_needed  # noqa: PLC0415
-    from local.toolchain import cache_dir, ensure  # noqa: PLC0415
-
-    names = image_names(stack)
-    return list(build_images(ensure(*programs_needed(names)), cache_dir(), names, say).values())
->>>>>>> w-engine
 
 
 def bring_up(stack: Stack, objects: list[Manifest]) -> None:
@@ -124,19 +106,11 @@ def bring_up(stack: Stack, objects: list[Manifest]) -> None:
     if stack.environment.spec.cluster.provider == "kind":
         from local.cluster import kind  # noqa: PLC0415
 
-<<<<<<< HEAD
         kind.up(spec, _images(objects), say)
         return
     cluster.require()
     wanted = programs()
     cluster.up(spec, wanted, _images(objects), say)
-=======
-        kind.up(spec, _images(stack), say)
-        return
-    cluster.require()
-    wanted = programs()
-    cluster.up(spec, wanted, _images(stack), say)
->>>>>>> w-engine
 
 
 def _made_here(environment: str) -> Stack:
@@ -167,9 +141,10 @@ def _provider(environment: str) -> str:
     from local import cluster  # noqa: PLC0415
     from local.cluster import kind  # noqa: PLC0415
 
+    made_here = cluster.paths(environment).root
     if kind.kubeconfig_path(environment).exists():
         return "kind"
-    if cluster.paths(environment).root.exists():
+    if made_here.exists():
         return "local"
     return _made_here(environment).environment.spec.cluster.provider
 

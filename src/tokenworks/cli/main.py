@@ -42,8 +42,28 @@ def build() -> typer.Typer:
     return app
 
 
+def open_streams() -> None:
+    """Put /dev/null where the caller closed input, output or messages.
+
+    Otherwise Python has nothing there, and the next file that is opened takes the place.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+
+
+def _of_machine(error: OSError) -> str:
+    """What the machine refused, and of which file."""
+    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    return f"{where}{error.strerror or error}"
+
+
 def main() -> None:
     """Run the command line; every error is one message, never a traceback."""
+    open_streams()
     try:
         build()(prog_name="./tokenworks")
     except TokenworksError as error:
@@ -54,6 +74,11 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
+        sys.exit(1)
+    except OSError as error:  # no permission, no space, a name too long
+        if os.environ.get("TOKENWORKS_DEBUG"):
+            raise
+        print(f"error: {_of_machine(error)}", file=sys.stderr)
         sys.exit(1)
     except Exception as error:  # the last resort: a fault of ours, said as such
         if os.environ.get("TOKENWORKS_DEBUG"):

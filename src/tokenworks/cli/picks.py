@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tokenworks.cli.context import load
-from tokenworks.cli.endpoint import kubectl
+from tokenworks.cli.endpoint import kubectl, remedy
 from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.spec.stack import Stack
 
@@ -112,7 +112,9 @@ def picks(
     command = [*kubectl(stack), "-n", namespace, "logs", f"deployment/{name}-epp", "--since=1h"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
-        raise TokenworksError(f"the picker's log cannot be read: {result.stderr.strip()}")
+        raise TokenworksError(
+            f"the picker's log cannot be read: {result.stderr.strip()}\n{remedy(stack)}"
+        )
     found = read_picks(result.stdout.splitlines())[-last:]
     if not found:
         print(f"{name}: no request in the last hour")

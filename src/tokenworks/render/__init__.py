@@ -53,7 +53,12 @@ def _gateway(stack: Stack, tools: RenderTools) -> list[Release]:
 
 def _tenant(stack: Stack, tenant: Tenant, tools: RenderTools) -> list[Release]:
     namespace = tenant_namespace(tenant)
-    labels = {**tenant.spec.cost_labels, "tokenworks.dev/tenant": tenant.metadata.name}
+    labels = {
+        **tenant.spec.cost_labels,
+        "tokenworks.dev/tenant": tenant.metadata.name,
+        # No pod of ours needs more, and none that anyone adds gets it.
+        "pod-security.kubernetes.io/enforce": "restricted",
+    }
     objects = _ours(tools, "tenant", tenant.metadata.name, namespace, tenant_values(stack, tenant))
     whole = (platform.namespace_object(namespace, labels), *objects)
     needs = ("queues",) if stack.environment.spec.platform.kueue.enabled else ()

@@ -209,8 +209,11 @@ def _sidecar(release: Release, role: RoleLayout) -> SidecarValues | None:
 def _resources(release: Release, role: RoleLayout, network: NetworkFacts | None) -> ModelResources:
     asked = role.resources
     shared = asked.shared_memory or ("8Gi" if role.ranks > role.nodes else None)
-    if shared is None and asked.gpus == 0 and release.engine.cpu_shared_memory and not played(
-        release.model
+    if (
+        shared is None
+        and asked.gpus == 0
+        and release.engine.cpu_shared_memory
+        and not played(release.model)
     ):
         shared = release.engine.cpu_shared_memory
     return ModelResources(

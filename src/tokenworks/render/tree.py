@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from tokenworks.errors import UsageError
 from tokenworks.render.release import Release
 
 HEADER = "# Rendered by `./tokenworks render`; edit stacks/ and render again.\n"
@@ -95,8 +96,18 @@ def _write(path: Path, text: str) -> None:
 
 
 def write(files: dict[str, str], folder: Path) -> TreeChange:
-    """Make `folder` hold exactly `files`; unchanged files are not touched."""
+    """Make `folder` hold exactly `files`; unchanged files are not touched.
+
+    Raises:
+        UsageError: another's file is in the way; nothing was written.
+    """
     change = compare(files, folder)
+    foreign = [p for p in change.added if os.path.lexists(folder / p)]
+    if foreign:
+        raise UsageError(
+            f"{folder / foreign[0]}: no rendering wrote this (its first line is another), and one "
+            "would take its place; move it away, or name another folder with --out"
+        )
     for path in (*change.added, *change.changed):
         _write(folder / path, files[path])
     for path in change.removed:

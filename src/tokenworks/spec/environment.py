@@ -34,7 +34,17 @@ class Cluster(Document):
         description="local: a cluster that `./tokenworks local up` makes on this machine; kind: "
         "one that kind makes; existing: one that is there already."
     )
-    kubeconfig: str | None = Field(
+    kubeconfig: (
+        Annotated[
+            str,
+            Form(
+                r"(~/|/).+",
+                "a path that begins with / or ~/",
+                "where commands run differs",
+            ),
+        ]
+        | None
+    ) = Field(
         default=None, description="existing: path of the kubeconfig file (default: $KUBECONFIG)."
     )
     context: str | None = Field(default=None, description="existing and kind: kubeconfig context.")
@@ -191,7 +201,9 @@ class Gateway(Document):
         default="10Mi", description="Larger prompts get a 413."
     )
     max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        default=10000, description="Connections and requests at once per gateway pod."
+        default=10000,
+        description="Connections at once to one gateway pod; more are closed. A connection "
+        "of HTTP/2 carries up to 100 requests.",
     )
 
 

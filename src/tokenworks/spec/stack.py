@@ -46,3 +46,9 @@ class Stack:
         kind adds this context to the user's kubeconfig; every other cluster has to name its own.
         """
         return self.environment.spec.cluster.context or f"kind-{self.name}"
+
+    @property
+    def kubeconfig(self) -> str | None:
+        """The kubeconfig file that the document names, without `~`; None: the user's own."""
+        named = self.environment.spec.cluster.kubeconfig
+        return None if named is None else str(Path(named).expanduser())

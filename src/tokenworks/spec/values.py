@@ -435,7 +435,7 @@ class Limits(Document):
         description="Larger request bodies get a 413."
     )
     max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        description="Connections at once; more are closed at once."
+        description="Connections at once on its listener; more are closed."
     )
     max_streams: Annotated[int, Field(ge=1, le=10_000)] = Field(
         description="Requests at once in one HTTP/2 connection."
