@@ -142,7 +142,7 @@ def test_a_flavor_for_nodes_without_labels_has_no_spec(charts: Helm) -> None:
     ("chart", "values"),
     [
         ("queues", {"flavors": {"a": {"nodeLabels": {}, "taints": [{"key": "spot"}]}}}),
-        ("model", {"scheduling": {"tolerations": [{"key": "spot", "operator": "Exists"}]}}),
+        ("model", {"roles": {"engine": {"scheduling": {"tolerations": [{"key": "spot"}]}}}}),
     ],
 )
 def test_what_helm_cannot_fill_in_has_to_be_given(

@@ -25,7 +25,7 @@ from tests.engine.documents import CONTEXT, NAME, NAMESPACE
 from tokenworks.catalog.engines import load_engines
 from tokenworks.render import render
 from tokenworks.render.helm import RenderTools
-from tokenworks.render.values import PRE_STOP_SECONDS
+from tokenworks.render.model import PRE_STOP_SECONDS
 from tokenworks.spec.load import load_stack
 
 pytestmark = [pytest.mark.engine, pytest.mark.e2e]

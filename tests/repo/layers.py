@@ -24,6 +24,7 @@ LAYERS = (
         ("policies", "pulumi_policy", "pulumi"),
         "the Pulumi policy pack: a thin wrapper over the rules",
     ),
+    Layer("charts/*", (), "runs in the pods of charts: the standard library of the engine's image"),
     Layer("policies/*", ("policies",), "pure functions: they run in admission, check and Pulumi"),
     Layer("src/tokenworks/bootstrap.py", (), "runs before anything is installed"),
     Layer("src/tokenworks/__init__.py", (), "imported by everyone"),
