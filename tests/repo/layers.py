@@ -111,10 +111,12 @@ LAYERS = (
         (
             "components",
             "pulumi",
+            "tokenworks.check",
             "tokenworks.spec",
             "tokenworks.render",
             "tokenworks.errors",
             "local.cluster",
+            "local.images",
             "local.toolchain",
         ),
         "a table of contents",

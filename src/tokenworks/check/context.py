@@ -17,7 +17,7 @@ _BUILT_HERE = frozenset({"local", "kind"})
 def context_of(stack: Stack, local_images: Iterable[str]) -> Context:
     """The rules' context for an environment; `local_images` is the table of local images.
 
-    `up` asks for more: `replace(context, unresolved="error")`.
+    Applying asks for more: see `tokenworks.check.apply`.
     """
     provider = stack.environment.spec.cluster.provider
     local = provider in _BUILT_HERE

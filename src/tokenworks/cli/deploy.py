@@ -18,23 +18,19 @@ EnvironmentArgument = Annotated[str, typer.Argument(metavar="ENV", help="A folde
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def _checked(stack: Stack, unresolved: str) -> tuple[Release, ...]:
+def _checked(stack: Stack) -> tuple[Release, ...]:
     """What would be applied, checked before anything is touched, in the words of `check`.
 
     Raises:
         TokenworksError: an error was found.
     """
-    from dataclasses import replace  # noqa: PLC0415
-
     from local.images import local_image_names  # noqa: PLC0415
-    from policies import check, words  # noqa: PLC0415
-    from tokenworks.check.context import context_of, unresolved_revisions  # noqa: PLC0415
+    from policies import words  # noqa: PLC0415
+    from tokenworks.check.apply import findings  # noqa: PLC0415
     from tokenworks.render import render  # noqa: PLC0415
 
-    context = replace(context_of(stack, local_image_names()), unresolved=unresolved)  # type: ignore[arg-type]
     releases = render(stack, render_tools())
-    objects = [o for release in releases for o in release.objects]
-    found = [*check(objects, context), *unresolved_revisions(stack, context)]
+    found = findings(stack, releases, local_image_names())
     for finding in found:
         print(words(finding), file=sys.stderr)
     errors = sum(finding.severity == "error" for finding in found)
@@ -88,7 +84,7 @@ def up(
     """
     stack = load(environment)
     here = _made_here(stack)
-    releases = _checked(stack, "warning" if here else "error")
+    releases = _checked(stack)
     if here:
         from tokenworks.cli.local import bring_up  # noqa: PLC0415
 
@@ -139,12 +135,13 @@ def down(environment: EnvironmentArgument, yes: YesOption = False) -> None:
 def env(environment: EnvironmentArgument) -> None:
     """Print the settings with which plain `pulumi` does what these commands do.
 
-    `pulumi up` previews first, so what `up` refuses is refused in its preview.
+    A preview warns of what is unresolved; `pulumi up` refuses it, as `up` does, before the first
+    change.
 
     Example: eval "$(./tokenworks env local)" && pulumi preview
     """
     stack = load(environment)
-    pulumi = engine.engine_of(stack, "warning" if _made_here(stack) else "error")
+    pulumi = engine.engine_of(stack)
     engine.select(pulumi)
     for name, value in sorted(pulumi.variables.items()):
         print(f"export {name}={shlex.quote(value)}")

@@ -117,16 +117,15 @@ def _home(programs: Mapping[str, Path], users_backend: bool) -> Path:
     return home
 
 
-def policy_context(stack: Stack, unresolved: str = "warning") -> str:
+def policy_context(stack: Stack) -> str:
     """What the policy pack must know of the environment, for TOKENWORKS_POLICY_CONTEXT."""
     from local.images import local_image_names  # noqa: PLC0415
     from tokenworks.check.context import context_of  # noqa: PLC0415
 
-    context = context_of(stack, local_image_names())
-    return replace(context, unresolved=unresolved).to_json()  # type: ignore[arg-type]
+    return context_of(stack, local_image_names()).to_json()
 
 
-def engine_of(stack: Stack, unresolved: str = "warning") -> Engine:
+def engine_of(stack: Stack) -> Engine:
     """The engine for an environment; programs are built when absent.
 
     Raises:
@@ -152,7 +151,7 @@ def engine_of(stack: Stack, unresolved: str = "warning") -> Engine:
         # Most operations wait for pods: a few slow models must not hold up the others.
         "PULUMI_PARALLEL": "32",
         "PULUMI_OPTION_POLICY_PACK": str(root() / "policies"),
-        "TOKENWORKS_POLICY_CONTEXT": policy_context(stack, unresolved),
+        "TOKENWORKS_POLICY_CONTEXT": policy_context(stack),
     }
     places = ("TOKENWORKS_STATE", "TOKENWORKS_CACHE")
     variables |= {name: os.environ[name] for name in places if name in os.environ}
