@@ -168,6 +168,10 @@ def main() -> int:
     except BootstrapError as error:
         say(f"tokenworks: {error}")
         return 1
+    except OSError as error:  # no permission, no space, a folder that only can be read
+        where = f"{error.filename}: " if error.filename else ""
+        say(f"tokenworks: the Python environment cannot be made: {where}{error.strerror or error}")
+        return 1
     except KeyboardInterrupt:
         say("tokenworks: interrupted; the next run starts the Python environment over")
         return 130

@@ -68,3 +68,18 @@ def test_nothing_is_installed_where_nothing_is_missing(
     monkeypatch.setattr(bootstrap, "_has_ensurepip", lambda: True)
     bootstrap.need_ensurepip()
     assert not apt.exists()
+
+
+def test_what_the_machine_refuses_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(groups: object) -> None:
+        raise PermissionError(13, "Permission denied", "/clone/.venv")
+
+    monkeypatch.setattr(bootstrap, "prepare", refused)
+    monkeypatch.setattr("sys.argv", ["bootstrap.py"])
+    assert bootstrap.main() == 1
+    said = capsys.readouterr().err
+    assert said == (
+        "tokenworks: the Python environment cannot be made: /clone/.venv: Permission denied\n"
+    )

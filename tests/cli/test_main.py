@@ -73,3 +73,10 @@ def test_a_cache_that_cannot_be_written_is_named() -> None:
     done = call(["toolchain", "pause"], TOKENWORKS_CACHE="/proc/cache")
     assert done.returncode == 1
     assert done.stderr.startswith("error: /proc/cache")
+
+
+def test_an_interrupt_while_importing_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
+    done = call(["explain"], PYTHONPATH=f"{tmp_path}:{ROOT}/src:{ROOT}")
+    assert done.returncode == 130
+    assert done.stderr == "interrupted before anything was done\n"

@@ -1,6 +1,14 @@
 """`python -m tokenworks.cli`."""
 
-from tokenworks.cli.main import main
+from __future__ import annotations
+
+import sys
+
+try:
+    from tokenworks.cli.main import main
+except KeyboardInterrupt:  # importing takes longest, on a busy machine seconds
+    print("interrupted before anything was done", file=sys.stderr)
+    sys.exit(130)
 
 if __name__ == "__main__":
     main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -41,4 +42,5 @@ def render_command(
         raise TokenworksError(
             f"{folder} is not fresh: {len(change.lines())} file(s) above differ "
             f"(+ missing, ~ changed, - stale). Run: ./tokenworks render {environment}"
+            + (f" --out {shlex.quote(str(out))}" if out else "")
         )
