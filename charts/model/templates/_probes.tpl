@@ -44,7 +44,7 @@ successThreshold: 1
 Ask the first pod of the group whether it is healthy; the engine's image has Python.
 */}}
 {{- define "model.askLeader" -}}
-{{- $url := printf "http://$(LWS_LEADER_ADDRESS):%s%s" (include "model.enginePort" .pod) .probe.path -}}
-{{- $ask := printf "import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=%d)" (int64 .probe.timeoutSeconds) -}}
-{{- include "tokenworks-lib.texts" (list "python3" "-c" $ask $url) -}}
+{{- $script := .pod.root.Files.Get "files/ask.py" -}}
+{{- $leader := list "$(LWS_LEADER_ADDRESS)" (include "model.enginePort" .pod) .probe.path (.probe.timeoutSeconds | int64 | toString) -}}
+{{- include "tokenworks-lib.texts" (concat (list "python3" "-I" "-S" "-c" $script) $leader) -}}
 {{- end -}}
