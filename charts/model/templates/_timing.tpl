@@ -1,18 +1,22 @@
 {{/*
-Failures the startup probe forgives: as many as fit into the start.
+Failures the startup probe forgives: as many as fit into the start. The first pod of a group is
+healthy when all have joined, and others may still pull the image when it starts.
+Call with (dict "pod" . "period" seconds).
 */}}
 {{- define "model.startupFailures" -}}
-{{- $period := int64 .Values.probes.startup.periodSeconds -}}
-{{- div (add (int64 .Values.timing.startSeconds) (sub $period 1)) $period -}}
+{{- $time := .pod.root.Values.timing -}}
+{{- $others := ternary 0 (int64 $time.imagePullSeconds) (empty .pod.role.group) -}}
+{{- div (add (int64 $time.startSeconds) $others (sub .period 1)) .period -}}
 {{- end -}}
 
 {{/*
-Seconds a pod may take until it is ready: pull, start, buffer.
+Seconds a pod may take until it is ready: pull, start, buffer; twice that where its role begins
+only after another one is ready.
 */}}
 {{- define "model.progressDeadline" -}}
-{{- with .Values.timing -}}
-{{- add (int64 .imagePullSeconds) (int64 .startSeconds) (int64 .bufferSeconds) -}}
-{{- end -}}
+{{- $time := .root.Values.timing -}}
+{{- $once := add (int64 $time.imagePullSeconds) (int64 $time.startSeconds) (int64 $time.bufferSeconds) -}}
+{{- mul $once (ternary 1 2 (empty .role.after)) -}}
 {{- end -}}
 
 {{/*

@@ -300,7 +300,10 @@ def _start_in_time(
     kueue, spec = environment.spec.platform.kueue, model.document.spec
     rate = quantity_value(spec.startup.download_bytes_per_second)
     fetch = quantity_value(spec.model.size) / rate
-    start = duration_seconds(pull) + fetch + duration_seconds(spec.startup.load)
+    once = duration_seconds(pull) + fetch + duration_seconds(spec.startup.load)
+    # Decode is admitted with prefill, and begins when that is ready.
+    turns = 2 if spec.topology.kind == "disaggregated" else 1
+    start = turns * once
     limit = duration_seconds(kueue.pods_ready_timeout) if kueue.enabled else _LONGEST_START
     remedy = "raise the environment's spec.platform.kueue.podsReadyTimeout"
     if start >= limit:
@@ -308,7 +311,7 @@ def _start_in_time(
             ("spec", "startup"),
             f"a start takes {start:.0f}s ({pull} to pull the image, {fetch:.0f}s for "
             f"{spec.model.size} at {spec.startup.download_bytes_per_second} a second, "
-            f"{spec.startup.load} to load), but "
+            f"{spec.startup.load} to load{', and decode after prefill' if turns > 1 else ''}), but "
             + (f"Kueue evicts after {limit:.0f}s" if kueue.enabled else "nothing waits as long"),
             f"less than {limit:.0f}s",
             remedy if kueue.enabled else "correct size and downloadBytesPerSecond",
