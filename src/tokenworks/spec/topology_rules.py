@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from tokenworks.spec.environment import NodePool
@@ -60,6 +60,7 @@ def _engine_can(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterato
             f"choose one of these, or an engine that can: "
             f"{listed(catalog.engines_for(spec.topology.kind), 'none')}",
         )
+    yield from _divided(model, engine.divides)
     if spec.topology.launcher == "ray" and spec.engine.name != "vllm":
         yield model.problem(
             ("spec", "topology", "launcher"),
@@ -81,6 +82,23 @@ def _engine_can(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterato
             "nixl",
             "remove it, or write router: engine",
         )
+
+
+def _divided(model: Sourced[ModelRelease], fields: Collection[str]) -> Iterator[Problem]:
+    """Counts of ranks that the engine has no flag for."""
+    topology, name = model.document.spec.topology, model.document.spec.engine.name
+    counts = {
+        "pipelineParallel": topology.pipeline_parallel,
+        "dataParallel": topology.data_parallel,
+    }
+    for field, count in counts.items():
+        if count is not None and count > 1 and field not in fields and topology.kind == "single":
+            yield model.problem(
+                ("spec", "topology", field),
+                f"found {count}, but engine {name} cannot divide its GPUs so",
+                "1",
+                "remove it; tensorParallel is the number of GPUs",
+            )
 
 
 def _experts(model: Sourced[ModelRelease]) -> Iterator[Problem]:
