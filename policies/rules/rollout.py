@@ -11,7 +11,7 @@ from policies.commands import command_of
 from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Rule, Violation
-from policies.pods import Pod
+from policies.pods import Container, Pod
 from policies.tree import Unknown, at, integer, mapping
 
 _BUFFER = 5
@@ -101,6 +101,8 @@ def _drain(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         if isinstance(lifecycle, Unknown) or isinstance(hook, Unknown):
             continue
         if not mapping(hook):
+            if _outlives_a_pause(container):
+                continue
             yield Violation(
                 pod.index,
                 (*container.path, "lifecycle", "preStop"),
@@ -110,6 +112,15 @@ def _drain(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             )
             continue
         yield from _sum(program, mapping(hook), grace)
+
+
+def _outlives_a_pause(container: Container) -> bool:
+    """Whether it is a native sidecar of containers that pause: it is told after they ended."""
+    return container.kind == "sidecar" and any(
+        mapping(mapping(other.spec.get("lifecycle")).get("preStop"))
+        for other in container.pod.containers
+        if other.kind == "container"
+    )
 
 
 def _sum(program: Program, hook: Mapping[str, Any], grace: int | None) -> Iterator[Violation]:

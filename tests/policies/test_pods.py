@@ -203,6 +203,14 @@ def test_no_pre_stop() -> None:
     assert [f.severity for f in found("drain", stop(None))] == ["warning"]
 
 
+@pytest.mark.parametrize(("pauses", "findings"), [(True, 0), (False, 2)])
+def test_a_native_sidecar_is_told_after_its_containers(pauses: bool, findings: int) -> None:
+    hook = {"preStop": {"sleep": {"seconds": 15}}} if pauses else None
+    sidecar = engine(name="router", lifecycle=None, restartPolicy="Always")
+    spec = {**pod(engine(lifecycle=hook)), "initContainers": [sidecar]}
+    assert len(found("drain", deployment(spec))) == findings
+
+
 # --- shell-pid1 --------------------------------------------------------------
 
 

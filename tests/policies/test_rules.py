@@ -77,7 +77,7 @@ def test_no_network_policy_is_seen_in_each_kind(carrier: Any) -> None:
     assert {finding.rule for finding in findings} == {"network-policy"}
 
 
-@pytest.mark.parametrize("rule_id", sorted(BROKEN.keys() - {"service-links"}))
+@pytest.mark.parametrize("rule_id", sorted(BROKEN.keys() - {"service-links", "drain"}))
 def test_native_sidecars_count_as_containers(rule_id: str) -> None:
     broken = BROKEN[rule_id]
     sidecar = {**broken["containers"][0], "restartPolicy": "Always"}

@@ -57,7 +57,8 @@ the pod says what is missing and does not start.
 {{- end -}}
 
 {{/*
-llm-d's routing sidecar. Its own /health always answers, so its probes ask the engine through it.
+llm-d's routing sidecar. It answers /health itself, whatever the engine does: the engine's probes
+ask the engine. It ends at SIGTERM, so it is a native sidecar, which is told after the engine ended.
 */}}
 {{- define "model.sidecar" -}}
 name: router
@@ -70,17 +71,24 @@ env:
   {{- include "model.sidecarEnv" .role.sidecar | nindent 2 }}
 ports:
   - {name: http, containerPort: {{ int64 .root.Values.engine.port }}, protocol: TCP}
-startupProbe:
-  tcpSocket:
-    port: http
-  periodSeconds: 1
-  timeoutSeconds: 5
-  failureThreshold: 60
-  successThreshold: 1
+{{ include "model.sidecarProbes" . }}
 resources:
   {{- include "tokenworks-lib.smallResources" .role.sidecar.resources | nindent 2 }}
 securityContext:
   {{- include "tokenworks-lib.containerSecurity" . | nindent 2 }}
+{{- end -}}
+
+{{/*
+Probes of the sidecar: whether it answers at all.
+*/}}
+{{- define "model.sidecarProbes" -}}
+{{- $ask := dict "path" "/health" "timeoutSeconds" 5 -}}
+startupProbe:
+  {{- include "tokenworks-lib.httpProbe" (merge (dict "periodSeconds" 1 "failureThreshold" 60) $ask) | nindent 2 }}
+readinessProbe:
+  {{- include "tokenworks-lib.httpProbe" (merge (dict "periodSeconds" 5 "failureThreshold" 3) $ask) | nindent 2 }}
+livenessProbe:
+  {{- include "tokenworks-lib.httpProbe" (merge (dict "periodSeconds" 15 "failureThreshold" 6) $ask) | nindent 2 }}
 {{- end -}}
 
 {{/*
