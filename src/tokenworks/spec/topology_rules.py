@@ -95,7 +95,7 @@ def _divided(model: Sourced[ModelRelease], fields: Collection[str]) -> Iterator[
         if count is not None and count > 1 and field not in fields and topology.kind == "single":
             yield model.problem(
                 ("spec", "topology", field),
-                f"found {count}, but engine {name} cannot divide its GPUs so",
+                f"found {count}, but engine {name} has no flag for it",
                 "1",
                 "remove it; tensorParallel is the number of GPUs",
             )
@@ -119,7 +119,7 @@ def _experts(model: Sourced[ModelRelease]) -> Iterator[Problem]:
             ("spec", "model", "experts"),
             f"found {spec.model.experts}, fewer than the {role.ranks} ranks they are spread over",
             f"at least {role.ranks}",
-            "lower topology.nodes or dataParallel",
+            "correct it, or lower topology.nodes or dataParallel",
         )
 
 
@@ -200,16 +200,16 @@ def _roles(model: Sourced[ModelRelease]) -> Iterator[Problem]:
     if decode.tensor < prefill.tensor:
         yield model.problem(
             path,
-            f"decode has {decode.tensor} tensor ranks, prefill {prefill.tensor}: a decode rank "
-            "cannot take in the KV of several prefill ranks",
+            f"is {decode.tensor} for decode and {prefill.tensor} for prefill: a decode rank cannot "
+            "take in the KV of several prefill ranks",
             f"at least {prefill.tensor} for decode",
             "raise decode.tensorParallel or lower prefill.tensorParallel",
         )
     elif topology.transfer == "mooncake" and decode.tensor != prefill.tensor:
         yield model.problem(
             path,
-            f"decode has {decode.tensor} tensor ranks, prefill {prefill.tensor}, and mooncake "
-            "wants the same",
+            f"is {decode.tensor} for decode and {prefill.tensor} for prefill, and mooncake wants "
+            "the same",
             f"{prefill.tensor} for both",
             "write the same tensorParallel, or transfer: nixl",
         )
