@@ -22,6 +22,7 @@ class KnownEngine:
     gpu: str = "required"
     image_pull: str = "60s"
     default: str = "0.26.0"
+    divides: Sequence[str] = ("pipelineParallel", "dataParallel")
 
     def reserved_flags(self) -> Set[str]:
         return {"port", "max-model-len"}
@@ -38,7 +39,9 @@ class KnownEngines:
     """A catalog of engines that does not change with the repository's."""
 
     ENGINES: ClassVar = {
-        "simulator": KnownEngine(("single",), ("dummy",), gpu="optional", default="0.1.0"),
+        "simulator": KnownEngine(
+            ("single",), ("dummy",), gpu="optional", default="0.1.0", divides=()
+        ),
         "vllm": KnownEngine(
             ("single", "multi-node", "disaggregated", "wide-ep"),
             ("hf", "s3", "gs", "pvc", "oci", "dummy"),
@@ -46,7 +49,9 @@ class KnownEngines:
         "sglang": KnownEngine(
             ("single", "multi-node", "disaggregated"), ("hf", "pvc", "oci", "dummy")
         ),
-        "ollama": KnownEngine(("single",), ("pvc", "oci"), gpu="optional", default="0.40.0"),
+        "ollama": KnownEngine(
+            ("single",), ("pvc", "oci"), gpu="optional", default="0.40.0", divides=()
+        ),
     }
 
     def engine(self, name: str) -> KnownEngine:

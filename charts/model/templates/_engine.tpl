@@ -34,8 +34,10 @@ command:
 {{- else -}}
 command:
   {{- include "tokenworks-lib.texts" (concat .role.launch .root.Values.engine.command) | nindent 2 }}
+{{- with include "model.arguments" . }}
 args:
-  {{- include "model.arguments" . | nindent 2 }}
+  {{- . | nindent 2 }}
+{{- end }}
 {{- end -}}
 {{- end -}}
 

@@ -157,6 +157,12 @@ class Engine(Document):
     hub_cache: str | None = None
     hub_token: str | None = None
 
+    @property
+    def divides(self) -> frozenset[str]:
+        """Fields of a topology, besides tensorParallel, for which it has a flag."""
+        flags = {"pipelineParallel": self.parallel.pipeline, "dataParallel": self.parallel.data}
+        return frozenset(field for field, flag in flags.items() if flag)
+
     def drains(self, version: str) -> bool:
         """Whether that version knows the drain flag."""
         return self.drain is not None and not older(version, self.drain.since)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from policies import Context, Finding, Manifest, evaluate, name_of
+from tokenworks.catalog.reduced import reduced_crds
 from tokenworks.check.conform import validate_schemas
 from tokenworks.check.context import unresolved_revisions
 from tokenworks.check.report import Report
@@ -45,7 +46,7 @@ def check_environment(
     """
     placed = [item for release in releases for item in _placed(stack, release)]
     objects = [item.manifest for item in placed]
-    schemas = build_schemas(tools.openapi, objects, tools.cache)
+    schemas = build_schemas(tools.openapi, [*reduced_crds(), *objects], tools.cache)
     found = [
         *unresolved_revisions(stack, context),
         *_empty(releases),

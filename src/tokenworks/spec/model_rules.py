@@ -76,6 +76,7 @@ def _weights_of_engine(model: Sourced[ModelRelease], facts: EngineFacts) -> Iter
     engine, uri = model.document.spec.engine, model.document.spec.model.uri
     scheme = uri.partition("://")[0]
     played = engine.simulation is not None
+    readable = [s for s in facts.weights_from if s != "dummy"]
     if played and engine.name == "simulator":
         yield model.problem(
             ("spec", "engine", "simulation"),
@@ -94,15 +95,17 @@ def _weights_of_engine(model: Sourced[ModelRelease], facts: EngineFacts) -> Iter
         yield model.problem(
             ("spec", "model", "uri"),
             f"found {uri}, but engine {engine.name} needs real weights",
-            ", ".join(f"{s}://" for s in facts.weights_from if s != "dummy"),
+            ", ".join(f"{s}://" for s in readable),
             "name the weights, add engine.simulation: {}, or choose engine simulator",
         )
     elif scheme != "dummy" and scheme not in facts.weights_from:
         yield model.problem(
             ("spec", "model", "uri"),
             f"found {uri}, which engine {engine.name} cannot read",
-            ", ".join(f"{s}://" for s in facts.weights_from if s != "dummy"),
-            "put the weights where it can, or choose another engine",
+            ", ".join(f"{s}://" for s in readable) or "dummy://",
+            "put the weights where it can, or choose another engine"
+            if readable
+            else f"write dummy://{uri.split('://')[1]}, or choose an engine that loads weights",
         )
 
 
@@ -120,7 +123,7 @@ def _gpu_or_none(
             yield model.problem(
                 gpus_path(role, model.document),
                 f"found 0, and {engine.name} {version} does not run without a GPU",
-                "topology.tensorParallel",
+                "at least 1",
                 f"write {role.tensor}, or add engine.simulation: {{}}",
             )
 

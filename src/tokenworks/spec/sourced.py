@@ -44,6 +44,11 @@ class EngineFacts(Protocol):
         ...
 
     @property
+    def divides(self) -> Collection[str]:
+        """Fields of the topology besides tensorParallel by which it divides a pod's GPUs."""
+        ...
+
+    @property
     def gpu(self) -> str:
         """`required`, or `optional` where it also runs on CPUs."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from tokenworks.spec.environment import NodePool
@@ -60,6 +60,7 @@ def _engine_can(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterato
             f"choose one of these, or an engine that can: "
             f"{listed(catalog.engines_for(spec.topology.kind), 'none')}",
         )
+    yield from _divided(model, engine.divides)
     if spec.topology.launcher == "ray" and spec.engine.name != "vllm":
         yield model.problem(
             ("spec", "topology", "launcher"),
@@ -83,6 +84,23 @@ def _engine_can(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterato
         )
 
 
+def _divided(model: Sourced[ModelRelease], fields: Collection[str]) -> Iterator[Problem]:
+    """Counts of ranks that the engine has no flag for."""
+    topology, name = model.document.spec.topology, model.document.spec.engine.name
+    counts = {
+        "pipelineParallel": topology.pipeline_parallel,
+        "dataParallel": topology.data_parallel,
+    }
+    for field, count in counts.items():
+        if count is not None and count > 1 and field not in fields and topology.kind == "single":
+            yield model.problem(
+                ("spec", "topology", field),
+                f"found {count}, but engine {name} has no flag for it",
+                "1",
+                "remove it; tensorParallel is the number of GPUs",
+            )
+
+
 def _experts(model: Sourced[ModelRelease]) -> Iterator[Problem]:
     spec = model.document.spec
     if spec.topology.kind != "wide-ep":
@@ -101,7 +119,7 @@ def _experts(model: Sourced[ModelRelease]) -> Iterator[Problem]:
             ("spec", "model", "experts"),
             f"found {spec.model.experts}, fewer than the {role.ranks} ranks they are spread over",
             f"at least {role.ranks}",
-            "lower topology.nodes or dataParallel",
+            "correct it, or lower topology.nodes or dataParallel",
         )
 
 
@@ -182,16 +200,16 @@ def _roles(model: Sourced[ModelRelease]) -> Iterator[Problem]:
     if decode.tensor < prefill.tensor:
         yield model.problem(
             path,
-            f"decode has {decode.tensor} tensor ranks, prefill {prefill.tensor}: a decode rank "
-            "cannot take in the KV of several prefill ranks",
+            f"is {decode.tensor} for decode and {prefill.tensor} for prefill: a decode rank cannot "
+            "take in the KV of several prefill ranks",
             f"at least {prefill.tensor} for decode",
             "raise decode.tensorParallel or lower prefill.tensorParallel",
         )
     elif topology.transfer == "mooncake" and decode.tensor != prefill.tensor:
         yield model.problem(
             path,
-            f"decode has {decode.tensor} tensor ranks, prefill {prefill.tensor}, and mooncake "
-            "wants the same",
+            f"is {decode.tensor} for decode and {prefill.tensor} for prefill, and mooncake wants "
+            "the same",
             f"{prefill.tensor} for both",
             "write the same tensorParallel, or transfer: nixl",
         )
