@@ -159,7 +159,7 @@ def check_config(path, entry, base):
         raise RefusedError(f"it is a {config['peft_type']} adapter, not LoRA")
     named = config.get("base_model_name_or_path") or ""
     # Paths of the machine it was trained on say nothing.
-    if base and re.fullmatch(r"[\w.-]+/[\w.-]+", named) and named != base:
+    if base and re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", named) and named != base:
         raise RefusedError(f"it was trained for {named}, and the model is {base}")
 
 

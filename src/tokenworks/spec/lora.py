@@ -100,7 +100,7 @@ _FORMS: Final = {
 class Lora(Document):
     """Adapters of one release."""
 
-    adapters: Annotated[dict[AdapterName, Adapter], Field(min_length=1)] = Field(
+    adapters: dict[AdapterName, Adapter] = Field(
         description="Name that requests use: the adapter. Nothing else is served."
     )
     load: Literal["start", "sidecar"] = Field(
@@ -153,6 +153,17 @@ class Lora(Document):
         if self.load == "sidecar":
             return self.kept * quantity_value(self.max_size)
         return sum(quantity_value(adapter.size) for adapter in self.adapters.values())
+
+    @model_validator(mode="after")
+    def _at_least_one(self) -> Lora:
+        if not self.adapters:
+            raise refused(
+                "is empty",
+                allowed="at least one adapter",
+                remedy="list one, or remove spec.lora",
+                field="adapters",
+            )
+        return self
 
     @model_validator(mode="after")
     def _sidecars_know_the_limits(self) -> Lora:

@@ -17,9 +17,9 @@ _PATH: Final = ("spec", "lora")
 
 
 def adapter_bytes(spec: ModelReleaseSpec) -> float:
-    """Bytes that a starting pod fetches for its adapters."""
-    adapters = spec.lora.adapters.values() if spec.lora else ()
-    return sum(quantity_value(adapter.size) for adapter in adapters)
+    """Bytes that a starting pod may fetch for its adapters. Probes and deadlines follow from it,
+    so a list that may change counts with its limits: another list must not make other pods."""
+    return spec.lora.storage if spec.lora else 0.0
 
 
 def check_lora(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Problem]:
@@ -40,7 +40,7 @@ def _engine(model: Sourced[ModelRelease], lora: Lora, catalog: EngineCatalog) ->
     if not loading:
         yield model.problem(
             _PATH,
-            f"found with engine {engine.name}, whose requests cannot name an adapter",
+            f"found with engine {engine.name}, which does not serve adapters by their names",
             "engine vllm or sglang",
             "remove it, or choose one of these; engine.simulation: {} plays them without GPUs",
         )
