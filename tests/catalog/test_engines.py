@@ -214,3 +214,27 @@ def test_what_is_derived_may_not_be_set_and_absent_flags_are_no_flags() -> None:
     reserved = ENGINES["sglang"].reserved_flags()
     assert {"served-model-name", "host", "model-path", "enable-metrics"} <= reserved
     assert all(ENGINES[name].reserved_flags().isdisjoint({""}) for name in NAMES)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if ENGINES[n].lora])
+def test_adapters_come_from_the_approved_list_alone(name: str) -> None:
+    """Neither a flag nor a variable of the document can name others, or let others name them."""
+    engine = ENGINES[name]
+    assert engine.lora is not None
+    assert {engine.lora.modules} <= engine.reserved_flags()
+    assert engine.lora.load_env.keys() <= engine.reserved_env()
+    if engine.lora.enable:
+        assert engine.lora.enable in engine.reserved_flags()
+
+
+def test_how_adapters_are_loaded_and_asked_for() -> None:
+    loading = {name: engine.adapter_loading for name, engine in ENGINES.items()}
+    assert {n: found for n, found in loading.items() if found} == {
+        "vllm": ("start", "sidecar"),
+        "sglang": ("start",),
+    }
+    assert ENGINES["vllm"].reserved_env() >= {"VLLM_ALLOW_RUNTIME_LORA_UPDATING"}
+    assert ENGINES["vllm"].adapter_ranks("0.26.0")[:3] == (1, 8, 16)
+    assert ENGINES["sglang"].adapter_ranks("0.5.16") == ()
+    apart = [ENGINES["vllm"].tells_adapters_apart(v) for v in ("0.26.0", "0.31.0", "0.32.0")]
+    assert apart == [False, False, True]

@@ -76,6 +76,24 @@ MODEL: dict[str, Any] = {
         "startup": {"downloadBytesPerSecond": "200M", "load": "300s", "drain": "120s"},
     },
 }
+LORA: dict[str, Any] = {
+    "maxSize": "500M",
+    "adapters": {
+        "billing": {
+            "uri": "hf://org/billing-lora",
+            "revision": "89abcdef0123456789abcdef0123456789abcdef",
+            "digest": "sha256:" + "5a" * 32,
+            "size": "120M",
+            "rank": 16,
+        },
+        "sql-2": {
+            "uri": "pvc://adapters/sql/2",
+            "digest": "sha256:" + "c3" * 32,
+            "size": "60M",
+            "rank": 8,
+        },
+    },
+}
 
 
 def laid(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -146,6 +164,11 @@ def variants() -> dict[str, ModelRelease]:
         "split-router": model(engine=sglang, topology={**split, "router": "engine"}),
         "split-group": model(engine=sglang, topology={**split, "expressedAs": "RoleBasedGroup"}),
         "plain": model(engine={"name": "llamacpp", **none}),
+        "adapters": model(lora=LORA),
+        "adapters-sidecar": model(
+            lora={**LORA, "load": "sidecar", "maxLoaded": 2, "maxKept": 8, "maxRank": 32}
+        ),
+        "adapters-rewritten": model(engine=sglang, lora=LORA),
     }
 
 

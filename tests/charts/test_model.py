@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.charts.documents import model, simulator, values_of
+from tests.charts.documents import LORA, laid, model, simulator, stack, values_of
 from tests.charts.rendering import Helm, Objects
 from tokenworks.catalog.engines import load_engines
 from tokenworks.render.model import timing
+from tokenworks.render.values import gateway_values
 from tokenworks.spec.common import quantity_value
 
 pytestmark = pytest.mark.helm
@@ -499,3 +500,245 @@ class TestNetwork:
 
 def namespace(peer: dict[str, Any]) -> str:
     return peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+
+
+SIDECAR = {**LORA, "load": "sidecar", "maxLoaded": 2, "maxKept": 40, "maxRank": 32}
+
+
+def names_and_paths(objects: Objects) -> list[tuple[str, str]]:
+    """What the route takes: name and beginning of the path."""
+    rules = objects.one("HTTPRoute")["spec"]["rules"]
+    matches = [match for rule in rules for match in rule["matches"]]
+    return [(match["headers"][0]["value"], match["path"]["value"]) for match in matches]
+
+
+def loader(objects: Objects) -> dict[str, Any]:
+    """The container that loads adapters."""
+    found = [c for c in objects.pod()["initContainers"] if c["name"] == "adapters"]
+    assert len(found) == 1
+    return found[0]
+
+
+def listed(text: str) -> dict[str, Any]:
+    """The approved list, as the program reads it."""
+    return json.loads(text)
+
+
+@pytest.fixture(scope="module")
+def at_start(charts: Helm) -> Objects:
+    """A release that loads adapters before its engine starts."""
+    return charts.objects("model", values_of(model(lora=LORA)))
+
+
+@pytest.fixture(scope="module")
+def beside(charts: Helm) -> Objects:
+    """One that loads them beside its engine."""
+    return charts.objects("model", values_of(model(lora=SIDECAR)))
+
+
+class TestAdapters:
+    """Only what is on the list is loaded, and found by its name."""
+
+    def test_they_are_pulled_where_the_engine_looks(self, at_start: Objects) -> None:
+        command, folder, text = loader(at_start)["args"]
+        adapters = listed(text)["adapters"]
+        assert (command, set(adapters)) == ("pull", {"billing", "sql-2"})
+        assert adapters["billing"] == {
+            "uri": "hf://org/billing-lora",
+            "revision": "89abcdef0123456789abcdef0123456789abcdef",
+            "digest": "sha256:" + "5a" * 32,
+            "bytes": 120_000_000,
+            "rank": 16,
+            "path": "/adapters/billing-5a5a5a5a5a5a",
+        }
+        arguments = at_start.container()["args"]
+        start = arguments.index("--lora-modules") + 1
+        modules = {f"{name}={item['path']}" for name, item in adapters.items()}
+        assert set(arguments[start : start + 2]) == modules
+        assert "--enable-lora" in arguments
+        given = flags(arguments)
+        limits = [given[name] for name in ("max-loras", "max-cpu-loras", "max-lora-rank")]
+        assert limits == ["2", "2", "16"]
+        mounts = {m["name"]: m for m in at_start.container()["volumeMounts"]}
+        assert mounts["adapters"] == {"name": "adapters", "mountPath": folder, "readOnly": True}
+
+    @pytest.mark.parametrize(("rank", "room"), [(1, "1"), (9, "16"), (65, "128"), (320, "320")])
+    def test_vllm_makes_room_for_some_ranks_only(self, charts: Helm, rank: int, room: str) -> None:
+        release = model(lora=laid(LORA, {"maxRank": max(rank, 16), "adapters": {"sql-2": None}}))
+        ours = release if rank >= 16 else model(
+            lora=laid(LORA, {"adapters": {"sql-2": None, "billing": {"rank": rank}}})
+        )  # fmt: skip
+        arguments = charts.objects("model", values_of(ours)).container()["args"]
+        assert flags(arguments)["max-lora-rank"] == room
+
+    def test_what_they_are_kept_in_has_a_limit(self, at_start: Objects, beside: Objects) -> None:
+        for objects, size in ((at_start, 180e6), (beside, 41 * 500e6)):
+            volumes = {v["name"]: v for v in objects.pod()["volumes"]}
+            limit = quantity_value(volumes["adapters"]["emptyDir"]["sizeLimit"])
+            assert size <= limit < size + 2**20
+            disk = objects.container()["resources"]["limits"]["ephemeral-storage"]
+            assert quantity_value(disk) > limit
+
+    def test_it_gets_the_token_and_the_way_to_the_hub_and_no_more(self, charts: Helm) -> None:
+        env = {"HF_ENDPOINT": "https://hub.example", "HTTPS_PROXY": "http://p:1", "OTHER": "x"}
+        release = model(lora=LORA, engine={"env": env})
+        found = loader(charts.objects("model", values_of(release)))["env"]
+        assert [e["name"] for e in found] == ["HF_ENDPOINT", "HTTPS_PROXY", "HF_TOKEN"]
+        assert found[2]["valueFrom"]["secretKeyRef"]["name"] == "hub-token"
+
+    def test_a_claim_is_mounted_to_be_read(self, at_start: Objects) -> None:
+        mounts = {m["mountPath"]: m for m in loader(at_start)["volumeMounts"]}
+        claim = mounts["/claims/adapters"]
+        volumes = {v["name"]: v for v in at_start.pod()["volumes"]}
+        assert claim["readOnly"] is True
+        assert volumes[claim["name"]]["persistentVolumeClaim"] == {
+            "claimName": "adapters",
+            "readOnly": True,
+        }
+        assert claim["name"] not in {m["name"] for m in at_start.container()["volumeMounts"]}
+
+    def test_pods_may_fetch_them(self, charts: Helm) -> None:
+        weights = {"uri": "pvc://weights", "revision": None, "tokenSecret": None}
+
+        def https(release: Any) -> bool:
+            objects = charts.objects("model", values_of(release))
+            egress = objects.one("NetworkPolicy")["spec"]["egress"]
+            return any(443 in [p["port"] for p in rule["ports"]] for rule in egress)
+
+        assert https(model(model=weights, lora=LORA))
+        assert not https(model(model=weights))
+        only_claims = laid(LORA, {"adapters": {"billing": None}})
+        assert not https(model(model=weights, lora=only_claims))
+
+    def test_every_name_leads_to_the_release(self, at_start: Objects) -> None:
+        assert names_and_paths(at_start) == [
+            (name, "/v1") for name in ("Qwen/Qwen3-32B", "billing", "sql-2")
+        ]
+
+    def test_a_route_of_many_names_has_rules_of_64(self, charts: Helm) -> None:
+        one = LORA["adapters"]["sql-2"]
+        many = {f"a{n:03}": one for n in range(127)}
+        objects = charts.objects("model", values_of(model(lora={"adapters": many})))
+        rules = objects.one("HTTPRoute")["spec"]["rules"]
+        assert [len(rule["matches"]) for rule in rules] == [64, 64]
+        assert rules[0]["timeouts"] == rules[1]["timeouts"]
+        assert len(set(names_and_paths(objects))) == 128
+
+    def test_the_gateway_lists_them(self) -> None:
+        values = gateway_values(stack(model(lora=LORA)))
+        assert values.models == dict.fromkeys(("Qwen/Qwen3-32B", "billing", "sql-2"), "research")
+
+    def test_the_picker_prefers_pods_that_have_them_at_work(
+        self, at_start: Objects, vllm: Objects
+    ) -> None:
+        for objects, weight in ((at_start, 2), (vllm, None)):
+            text = objects.one("ConfigMap", "demo-epp")["data"]["picker.yaml"]
+            (profile,) = yaml.safe_load(text)["schedulingProfiles"]
+            weights = {p["pluginRef"]: p.get("weight") for p in profile["plugins"]}
+            assert weights.get("lora-affinity-scorer") == weight
+
+    def test_sglang_is_asked_by_the_name_it_wants(self, charts: Helm, at_start: Objects) -> None:
+        engine = {"name": "sglang", "flags": None, "image": None, "version": None}
+        objects = charts.objects("model", values_of(model(engine=engine, lora=LORA)))
+        spec = objects.one("InferenceModelRewrite", "demo-adapters")["spec"]
+        assert spec["poolRef"]["name"] == objects.one("InferencePool")["metadata"]["name"]
+        rewritten = {
+            rule["matches"][0]["model"]["value"]: rule["targets"][0]["modelRewrite"]
+            for rule in spec["rules"]
+        }
+        assert rewritten == {n: f"Qwen/Qwen3-32B:{n}" for n in ("billing", "sql-2")}
+        assert "billing=/adapters/billing-5a5a5a5a5a5a" in objects.container()["args"]
+        assert at_start.of("InferenceModelRewrite") == []
+
+    def test_a_played_engine_loads_what_is_made_up(self, charts: Helm) -> None:
+        release = model(engine={"simulation": {}, "image": None}, lora=LORA)
+        objects = charts.objects("model", values_of(release))
+        adapters = listed(loader(objects)["args"][2])["adapters"]
+        assert {item["uri"] for item in adapters.values()} == {"dummy://billing", "dummy://sql-2"}
+        assert "claims" not in json.dumps(objects.pod()["volumes"])
+        assert "/simulator" in loader(objects)["image"]
+
+    def test_every_pod_of_a_group_has_them(self, charts: Helm) -> None:
+        topology = {"kind": "multi-node", "tensorParallel": 8}
+        release = model(topology=topology, resources={"gpus": 8}, replicas=1, lora=LORA)
+        (group,) = charts.objects("model", values_of(release)).of("LeaderWorkerSet")
+        template = group["spec"]["leaderWorkerTemplate"]
+        for part in ("leaderTemplate", "workerTemplate"):
+            names = [c["name"] for c in template[part]["spec"]["initContainers"]]
+            assert "adapters" in names
+
+
+class TestAdapterSidecar:
+    """The list changes while engines run, and who may change it is nobody from outside."""
+
+    def test_another_list_changes_no_pod(self, charts: Helm, beside: Objects) -> None:
+        longer = laid(SIDECAR, {"adapters": {"new": LORA["adapters"]["billing"], "sql-2": None}})
+        with_claim = {**longer, "adapters": {**longer["adapters"], "s": LORA["adapters"]["sql-2"]}}
+        other = charts.objects("model", values_of(model(lora=with_claim)))
+        assert other.one("Deployment") == beside.one("Deployment")
+        texts = [o.one("ConfigMap", "demo-adapters")["data"] for o in (other, beside)]
+        assert [set(listed(t["adapters.json"])["adapters"]) for t in texts] == [
+            {"billing", "new", "s"},
+            {"billing", "sql-2"},
+        ]
+
+    def test_it_reads_the_list_and_asks_the_engine_beside_it(self, beside: Objects) -> None:
+        container = loader(beside)
+        command, folder, file, engine, port = container["args"]
+        assert (command, folder, engine) == ("serve", "/adapters", "http://127.0.0.1:8000")
+        assert container["ports"] == [
+            {"name": "adapters", "containerPort": int(port), "protocol": "TCP"}
+        ]
+        mounts = {m["mountPath"]: m["name"] for m in container["volumeMounts"]}
+        volumes = {v["name"]: v for v in beside.pod()["volumes"]}
+        name = volumes[mounts[str(PurePosixPath(file).parent)]]["configMap"]["name"]
+        assert PurePosixPath(file).name in beside.one("ConfigMap", name)["data"]
+
+    def test_it_is_a_sidecar_that_cannot_hold_the_engine_up(self, beside: Objects) -> None:
+        container = loader(beside)
+        assert container["restartPolicy"] == "Always"
+        paths = {p: container[f"{p}Probe"]["httpGet"]["path"] for p in PROBES}
+        # The engine starts only after its start-up probe; readiness waits for the engine.
+        assert paths == {"startup": "/live", "readiness": "/ready", "liveness": "/live"}
+        assert container["resources"]["limits"].keys() == {"memory", "ephemeral-storage"}
+
+    def test_the_engine_loads_on_request_only_then(
+        self, charts: Helm, beside: Objects, vllm: Objects
+    ) -> None:
+        at_start = charts.objects("model", values_of(model(lora=LORA)))
+        name = "VLLM_ALLOW_RUNTIME_LORA_UPDATING"
+        assert [o.env().get(name) for o in (beside, at_start, vllm)] == ["True", None, None]
+        assert "--lora-modules" not in beside.container()["args"]
+        given = flags(beside.container()["args"])
+        limits = [given[name] for name in ("max-loras", "max-cpu-loras", "max-lora-rank")]
+        assert limits == ["2", "40", "32"]
+
+    def test_no_route_reaches_what_loads(self, beside: Objects) -> None:
+        facts = load_engines().engine("vllm").lora
+        assert facts is not None
+        paths = {path for _, path in names_and_paths(beside)}
+        for secret in (facts.load_path, facts.unload_path):
+            assert secret is not None
+            # PathPrefix matches whole segments.
+            assert not [p for p in paths if f"{secret}/".startswith(f"{p}/")]
+        assert {"/v1/chat/completions", "/v1/completions"} <= paths
+        assert {name for name, _ in names_and_paths(beside)} == {
+            "Qwen/Qwen3-32B",
+            "billing",
+            "sql-2",
+        }
+
+    @pytest.mark.parametrize(
+        ("version", "prefix", "replace"),
+        [("0.26.0", True, False), ("0.26.0", False, True), ("0.32.0", True, True)],
+    )
+    def test_a_name_is_given_again_only_where_its_cached_prompts_are_told_apart(
+        self, charts: Helm, version: str, prefix: bool, replace: bool
+    ) -> None:
+        release = model(lora=SIDECAR, engine={"version": version}, caches={"prefix": prefix})
+        objects = charts.objects("model", values_of(release))
+        text = objects.one("ConfigMap", "demo-adapters")["data"]["adapters.json"]
+        assert listed(text)["replace"] is replace
+
+
+PROBES = ("startup", "readiness", "liveness")

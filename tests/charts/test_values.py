@@ -22,6 +22,7 @@ pytestmark = pytest.mark.helm
 Path = tuple[str | int, ...]
 _NAMED = (
     re.compile(r"^(roles|tenants|flavors|engine\.secretEnv)\.[^.<]+"),
+    re.compile(r"^(lora\.adapters)\.[^.<]+"),
     re.compile(r"^(roles\.<name>\.ports|tenants\.<name>\.pools)\.[^.<]+"),
 )
 """Maps whose keys are names of the user's, with fields of their own below."""
@@ -220,7 +221,8 @@ CANDIDATES: tuple[Any, ...] = (
     "sha256:" + "cd" * 32, "unresolved", "FailOpen", "ClusterIP", "LoadBalancer", "Exists",
     "Equal", "NoExecute", "docker.io/other/image", "other.example", "none", "ephemeral", "pvc",
     "space", "equals", "omit", "no-prefix", "repeat", "items", "underscores", "dashes", "role",
-    "release", "leader", "http", "native", "RoleBasedGroup",
+    "release", "leader", "http", "native", "RoleBasedGroup", "start", "sidecar", "hf://other/one",
+    "0123456789abcdef0123456789abcdef01234567",
 )  # fmt: skip
 
 

@@ -11,12 +11,14 @@ import yaml
 from local.images import local_image_names
 from local.toolchain import module_dir
 from policies import Context
+from policies.model import Severity
 from tokenworks.check.context import context_of, unresolved_revisions
 from tokenworks.check.environment import CheckTools, check_environment
 from tokenworks.check.report import Report
 from tokenworks.render import RenderTools, render
 from tokenworks.render.release import Release
 from tokenworks.spec.load import load_stack
+from tokenworks.spec.lora import Lora
 from tokenworks.spec.stack import Manifest, Stack
 
 pytestmark = [pytest.mark.helm, pytest.mark.kubeconform]
@@ -130,3 +132,31 @@ def test_objects_without_a_namespace_are_in_the_releases(local: Stack, tools: Ch
     del web["metadata"]["namespace"]
     report = checked(local, (Release("extra", "models", "team", (web,)),), tools)
     assert {f.object for f in report.findings} == {"Deployment team/web"}
+
+
+@pytest.mark.parametrize("severity", ["warning", "error"])
+def test_adapters_that_nobody_looked_up(local: Stack, severity: Severity) -> None:
+    """Previews warn and `up` refuses, as for images and weights."""
+    known = {"uri": "hf://org/a", "size": "1M", "rank": 8}
+    digest, commit = "sha256:" + "5a" * 32, "0" * 40
+    lora = Lora.model_validate(
+        {
+            "adapters": {
+                "known": {**known, "digest": digest, "revision": commit},
+                "new": {**known, "digest": "unresolved", "revision": "unresolved"},
+                "of-a-claim": {**known, "uri": "pvc://c/a", "digest": "unresolved"},
+            }
+        }
+    )
+    first, *_ = local.models
+    model = first.model_copy(update={"spec": first.spec.model_copy(update={"lora": lora})})
+    stack = replace(local, models=(model,))
+    found = list(unresolved_revisions(stack, replace(context(stack), unresolved=severity)))
+    assert {(f.rule, f.severity) for f in found} == {("unresolved-adapter", severity)}
+    assert [f.field for f in found] == [
+        "spec.lora.adapters.new.revision",
+        "spec.lora.adapters.new.digest",
+        "spec.lora.adapters.of-a-claim.digest",
+    ]
+    assert all("no pod will load it" in f.message and f.remedy for f in found)
+    assert {f.file for f in found} == {f"stacks/local/models/{first.metadata.name}.yaml"}

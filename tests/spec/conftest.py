@@ -23,6 +23,7 @@ class KnownEngine:
     image_pull: str = "60s"
     default: str = "0.26.0"
     divides: Sequence[str] = ("pipelineParallel", "dataParallel")
+    adapter_loading: Sequence[str] = ()
 
     def reserved_flags(self) -> Set[str]:
         return {"port", "max-model-len"}
@@ -33,6 +34,9 @@ class KnownEngine:
 
     def reserved_env(self) -> Set[str]:
         return {"HOME"}
+
+    def adapter_ranks(self, version: str) -> Sequence[int]:
+        return (8, 16, 64, 128) if self.adapter_loading and version else ()
 
 
 class KnownEngines:
@@ -45,9 +49,12 @@ class KnownEngines:
         "vllm": KnownEngine(
             ("single", "multi-node", "disaggregated", "wide-ep"),
             ("hf", "s3", "gs", "pvc", "oci", "dummy"),
+            adapter_loading=("start", "sidecar"),
         ),
         "sglang": KnownEngine(
-            ("single", "multi-node", "disaggregated"), ("hf", "pvc", "oci", "dummy")
+            ("single", "multi-node", "disaggregated"),
+            ("hf", "pvc", "oci", "dummy"),
+            adapter_loading=("start",),
         ),
         "ollama": KnownEngine(
             ("single",), ("pvc", "oci"), gpu="optional", default="0.40.0", divides=()

@@ -128,7 +128,14 @@ engine and role; those from Secrets.
 - name: {{ $name | quote }}
   value: {{ $value | quote }}
 {{- end }}
-{{- range $name, $from := .root.Values.engine.secretEnv }}
+{{- include "model.secretEnv" .root.Values.engine }}
+{{- end -}}
+
+{{/*
+Environment from Secrets. Call with the engine's values.
+*/}}
+{{- define "model.secretEnv" -}}
+{{- range $name, $from := .secretEnv }}
 - name: {{ $name | quote }}
   valueFrom:
     secretKeyRef:

@@ -1,6 +1,6 @@
 {{/*
-What runs before the engine of a role: waiting for another role, a look at the network, and the
-sidecar, which goes on beside it.
+What runs before the engine of a role: waiting for another role, a look at the network, loading
+adapters, and the router's sidecar, which goes on beside it.
 */}}
 {{- define "model.initContainers" -}}
 {{- if and .role.after (eq .root.Values.expressedAs "native") }}
@@ -8,6 +8,9 @@ sidecar, which goes on beside it.
 {{- end }}
 {{- if .role.rdma }}
 - {{- include "model.rdmaCheck" . | nindent 2 }}
+{{- end }}
+{{- if .root.Values.lora }}
+- {{- include "model.adapters" . | nindent 2 }}
 {{- end }}
 {{- if and .role.sidecar (eq .part "leader") }}
 - {{- include "model.sidecar" . | nindent 2 }}

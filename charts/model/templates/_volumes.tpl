@@ -15,6 +15,9 @@ Volumes of an engine pod. All that it may write to has a limit.
     sizeLimit: {{ . | quote }}
 {{- end }}
 {{- include "model.weightsVolume" .root.Values.weights }}
+{{- if .root.Values.lora }}
+{{- include "model.adapterVolumes" .root }}
+{{- end }}
 {{- end -}}
 
 {{/*
@@ -55,4 +58,9 @@ Where they are mounted.
   mountPath: {{ .path | quote }}
   readOnly: {{ eq .kind "ephemeral" | not }}
 {{- end }}{{ end }}
+{{- with .root.Values.lora }}
+- name: adapters
+  mountPath: {{ .folder | quote }}
+  readOnly: true
+{{- end }}
 {{- end -}}

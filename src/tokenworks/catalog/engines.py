@@ -181,8 +181,30 @@ class Engine(Document):
         prefix = self.prefix_cache.flag if self.prefix_cache is not None else None
         ranks = self.parallel.model_dump(exclude_none=True).values()
         weights = (self.weights_flag, self.hub_flag)
-        flags = (*derived.values(), drain, prefix, *ranks, *weights)
+        flags = (*derived.values(), drain, prefix, *ranks, *weights, *self._adapter_flags())
         return frozenset(flag for flag in flags if flag)
+
+    def _adapter_flags(self) -> tuple[str | None, ...]:
+        """Adapters come from the approved list alone."""
+        lora = self.lora
+        if lora is None:
+            return ()
+        return (lora.enable, lora.modules, lora.most, lora.most_cpu, lora.max_rank)
+
+    @property
+    def adapter_loading(self) -> tuple[str, ...]:
+        """How adapters that requests name can be loaded; empty: not at all."""
+        return self.lora.loading if self.lora else ()
+
+    def adapter_ranks(self, version: str) -> tuple[int, ...]:
+        """Ranks there can be room for, the smallest first; empty: any."""
+        option = self.options_in(version).get(self.lora.max_rank or "") if self.lora else None
+        return tuple(sorted(int(rank) for rank in option.choices or ())) if option else ()
+
+    def tells_adapters_apart(self, version: str) -> bool:
+        """Whether another adapter may take a loaded one's name: its KV is not reused then."""
+        since = self.lora.path_in_prefix if self.lora else None
+        return since is not None and not older(version, since)
 
     def metrics_of(self, version: str) -> Metrics:
         """Metric names of that version."""
@@ -215,7 +237,8 @@ class Engine(Document):
     def reserved_env(self) -> frozenset[str]:
         """Variables that we set for one document or another; the hub's token is a secret anyway."""
         hub = () if self.hub_cache is None else (self.hub_cache,)
-        return frozenset({"TMPDIR", *self.env, *self.caches, *self.offline, *hub})
+        lora = self.lora.load_env if self.lora else {}
+        return frozenset({"TMPDIR", *self.env, *self.caches, *self.offline, *hub, *lora})
 
 
 @dataclass(frozen=True)

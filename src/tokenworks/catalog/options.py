@@ -222,3 +222,18 @@ class Lora(Document):
     load_fields: tuple[str, str] = Field(
         default=("lora_name", "lora_path"), description="Fields of the request."
     )
+    loading: tuple[Literal["start", "sidecar"], ...] = Field(
+        default=(),
+        description="How adapters that requests name may be loaded; empty: requests cannot name "
+        "them, or nothing is loaded.",
+    )
+    asked: str | None = Field(
+        default=None,
+        description="The `model` field that the engine wants, where it is not the adapter's name; "
+        "{base} and {name} are filled in.",
+    )
+    path_in_prefix: Version | None = Field(
+        default=None,
+        description="Oldest version seen to tell the KV of two adapters apart by their paths, not "
+        "by name alone.",
+    )

@@ -8,6 +8,7 @@ from policies import Context, Finding
 from tokenworks.catalog.bill import bill
 from tokenworks.catalog.engines import load_engines
 from tokenworks.spec.common import Image
+from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.stack import Stack
 
 _BUILT_HERE = frozenset({"local", "kind"})
@@ -47,18 +48,44 @@ def _images(stack: Stack) -> Iterator[Image]:
 
 
 def unresolved_revisions(stack: Stack, context: Context) -> Iterator[Finding]:
-    """Models whose weights have no revision yet: no object says so, and a branch can move."""
+    """Weights and adapters without a revision or digest yet: no object says so, and a branch can
+    move."""
     for model in stack.models:
-        if model.spec.model.revision != "unresolved":
-            continue
-        name = f"ModelRelease {model.metadata.name}"
         source = stack.sources.get(f"ModelRelease/{model.metadata.name}")
-        yield Finding(
+        for rule, field, message, remedy in _unresolved_in(model):
+            yield Finding(
+                rule,
+                context.unresolved,
+                f"ModelRelease {model.metadata.name}",
+                field,
+                message,
+                remedy,
+                None if source is None else source.as_posix(),
+            )
+
+
+_OF_ADAPTERS = {
+    "revision": "the commit that the hub shows for it",
+    "digest": "sha256: and what `sha256sum adapter_model.safetensors` says",
+}
+
+
+def _unresolved_in(model: ModelRelease) -> Iterator[tuple[str, str, str, str]]:
+    """Rule, field, message and remedy of each."""
+    spec = model.spec
+    if spec.model.revision == "unresolved":
+        yield (
             "unresolved-revision",
-            context.unresolved,
-            name,
             "spec.model.revision",
-            f"the revision of {model.spec.model.uri} is still unresolved: the weights may change",
+            f"the revision of {spec.model.uri} is still unresolved: the weights may change",
             "replace `unresolved` by the commit that the hub shows for the weights",
-            None if source is None else source.as_posix(),
         )
+    for name, adapter in (spec.lora.adapters if spec.lora else {}).items():
+        for field, words in _OF_ADAPTERS.items():
+            if getattr(adapter, field) == "unresolved":
+                yield (
+                    "unresolved-adapter",
+                    f"spec.lora.adapters.{name}.{field}",
+                    f"the {field} of {adapter.uri} is still unresolved: no pod will load it",
+                    f"replace `unresolved` by {words}",
+                )

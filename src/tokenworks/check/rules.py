@@ -36,6 +36,12 @@ _OWN: Final = {
         "A branch of the hub can move: two pods of one release then serve different weights.",
         "Write the commit into spec.model.revision.",
     ),
+    "unresolved-adapter": (
+        "Adapters have a revision and a digest",
+        "What was approved is one content, and the pod loads no other: without a digest it loads "
+        "nothing, and requests for the adapter find no model.",
+        "Write commit and `sha256sum adapter_model.safetensors` into spec.lora.adapters.",
+    ),
     "empty-render": (
         "A release renders objects",
         "A release without objects looks like success and installs nothing.",

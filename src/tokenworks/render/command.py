@@ -13,6 +13,7 @@ from typing import Final
 
 from tokenworks.catalog.engines import Engine, load_engines
 from tokenworks.errors import UsageError
+from tokenworks.render.adapters import adapter_env, adapter_flags
 from tokenworks.spec.common import FlagValue, Image
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.stack import Stack
@@ -119,6 +120,7 @@ def shared_flags(model: ModelRelease) -> dict[str, FlagValue]:
         (names.block_size, spec.caches.kv.block_size),
         *((flag, spec.caches.kv.dtype) for flag in _kv_flags(engine)),
         *_prefix(model, engine),
+        *adapter_flags(model.spec.lora, engine, version_of(model)).items(),
     ]
     return {name: value for name, value in candidates if name and value is not None}
 
@@ -161,6 +163,7 @@ def _derived_env(model: ModelRelease, engine: Engine, weights: WeightsValues) ->
         env[engine.hub_cache] = weights.path
     if weights.kind in ("pvc", "image"):
         env |= engine.offline
+    env |= adapter_env(model.spec.lora, engine)
     if played(model):
         env[SIMULATOR_OPTIONS] = json.dumps(model.spec.engine.simulation, sort_keys=True)
     return env

@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from tokenworks.catalog.adapters import adapter_facts
 from tokenworks.catalog.engines import Engine, load_routing
+from tokenworks.render.adapters import downloads_adapters, lora_values
 from tokenworks.render.command import (
     STREAMED,
     WEIGHTS_PATH,
@@ -18,11 +20,13 @@ from tokenworks.render.command import (
     engine_values,
     played,
     source,
+    version_of,
 )
 from tokenworks.render.picking import picker, router
 from tokenworks.render.roles import Release, mebibytes, roles
 from tokenworks.spec.common import Image, duration_seconds, quantity_value
 from tokenworks.spec.layout import layout
+from tokenworks.spec.lora_rules import adapter_bytes
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.stack import Stack
 from tokenworks.spec.tenant import Tenant
@@ -57,9 +61,8 @@ _API_SERVER: Final = ApiServer(cidr="0.0.0.0/0", ports=(443, 6443))
 def start_seconds(model: ModelRelease) -> int:
     """From container start to healthy: size / bandwidth, then load. Every deadline builds on it."""
     startup = model.spec.startup
-    fetch = quantity_value(model.spec.model.size) / quantity_value(
-        startup.download_bytes_per_second
-    )
+    size = quantity_value(model.spec.model.size) + adapter_bytes(model.spec)
+    fetch = size / quantity_value(startup.download_bytes_per_second)
     return max(1, math.ceil(fetch + duration_seconds(startup.load)))
 
 
@@ -143,10 +146,16 @@ def _route(stack: Stack, model: ModelRelease) -> RouteValues:
         gateway=ParentGateway(name=GATEWAY, namespace=gateway.namespace, listener=LISTENER),
         header=load_routing().model_header,
         model=model.served_name,
-        path="/v1" if named else f"/v2/models/{model.served_name}",
+        paths=_paths(model) if named else (f"/v2/models/{model.served_name}",),
         by_model=named,
         timeout=model.spec.route.timeout or gateway.request_timeout,
     )
+
+
+def _paths(model: ModelRelease) -> tuple[str, ...]:
+    """Where engines load adapters on request, the way to tell them so lies below /v1 too."""
+    lora = model.spec.lora
+    return adapter_facts().paths if lora and lora.load == "sidecar" else ("/v1",)
 
 
 def tenant_of(stack: Stack, model: ModelRelease) -> Tenant:
@@ -176,6 +185,7 @@ def model_values(stack: Stack, model: ModelRelease) -> ModelValues:
         roles=roles(release),
         expressed_as=model.spec.topology.expressed_as or "native",
         route=route,
+        lora=lora_values(model, engine, version_of(model), played=played(model)),
         picker=picker(release),
         router=router(release, route.timeout, time.drain_seconds),
         network=ModelNetwork(
@@ -183,6 +193,10 @@ def model_values(stack: Stack, model: ModelRelease) -> ModelValues:
             monitoring_namespace=MONITORING,
             cluster_domain=DOMAIN,
             api_server=_API_SERVER,
-            download=source(model).downloads and weights.kind != "pvc" and not played(model),
+            download=not played(model)
+            and (
+                (source(model).downloads and weights.kind != "pvc")
+                or downloads_adapters(model.spec.lora)
+            ),
         ),
     )

@@ -59,6 +59,7 @@ def _config(model: ModelRelease, metrics: EngineMetrics) -> dict[str, object]:
     weights = _scorers(model)
     scorers = {
         "kv-cache-utilization-scorer": weights.kv_cache,
+        "lora-affinity-scorer": weights.lora if model.spec.lora and metrics.lora else 0,
         "prefix-cache-scorer": weights.prefix,
         "queue-scorer": weights.queue,
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -11,11 +10,13 @@ from tokenworks.catalog.bill import bill
 from tokenworks.catalog.engines import Engine, load_routing
 from tokenworks.catalog.network import NetworkFacts, load_networks
 from tokenworks.catalog.routers import LlmDVersion, WorkerRouter
+from tokenworks.render.adapters import HELPER, adapter_storage, mebibytes
 from tokenworks.render.command import engine_of, played, settle
 from tokenworks.render.ranks import Ranks, ranks
 from tokenworks.spec.common import Toleration, quantity_value
 from tokenworks.spec.environment import NodePool, Taint
 from tokenworks.spec.layout import RoleLayout, layout
+from tokenworks.spec.lora import Lora
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.stack import Stack
 from tokenworks.spec.topology_rules import pool_network
@@ -27,7 +28,6 @@ from tokenworks.spec.values import (
     Scheduling,
     ScratchValues,
     SidecarValues,
-    SmallResources,
     WeightsValues,
     WorkerValues,
 )
@@ -36,12 +36,6 @@ GPU: Final = "nvidia.com/gpu"
 SERVING: Final = "serving"
 LOGS: Final = "64Mi"
 """Disk for the container's log, beside its volumes."""
-HELPER: Final = SmallResources(cpu="50m", memory="128Mi")
-
-
-def mebibytes(size: float) -> str:
-    """Bytes as a quantity, rounded up."""
-    return f"{math.ceil(size / 2**20)}Mi"
 
 
 @dataclass(frozen=True)
@@ -221,7 +215,9 @@ def _resources(release: Release, role: RoleLayout, network: NetworkFacts | None)
         gpu_resource=GPU,
         cpu=asked.cpu,
         memory=asked.memory,
-        ephemeral_storage=_disk(asked.ephemeral_storage, release.weights, release.scratch),
+        ephemeral_storage=_disk(
+            asked.ephemeral_storage, release.weights, release.scratch, release.model.spec.lora
+        ),
         shared_memory=shared,
         devices=_devices(release, role, network),
     )
@@ -236,11 +232,12 @@ def _devices(release: Release, role: RoleLayout, network: NetworkFacts | None) -
     return {pool.rdma.resource: str(share), **network.hugepages}
 
 
-def _disk(stated: str, weights: WeightsValues, scratch: ScratchValues) -> str:
+def _disk(stated: str, weights: WeightsValues, scratch: ScratchValues, lora: Lora | None) -> str:
     """What was stated, or what the volumes may fill if that is more: a full one evicts the pod."""
     volumes = sum(
         quantity_value(size) for size in (scratch.tmp, scratch.cache, LOGS, weights.size) if size
     )
+    volumes += quantity_value(adapter_storage(lora)) if lora else 0
     return stated if quantity_value(stated) >= volumes else mebibytes(volumes)
 
 

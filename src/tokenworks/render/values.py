@@ -69,7 +69,7 @@ def gateway_values(stack: Stack) -> GatewayValues:
         class_name=gateway.implementation,
         service_type=gateway.service_type,
         listener=Listener(name=LISTENER, port=gateway.port, hostname=gateway.hostname),
-        models={m.served_name: m.spec.tenant for m in stack.models if _serves(m)},
+        models={name: m.spec.tenant for m in stack.models if _serves(m) for name in m.names},
         limits=Limits(
             idle_timeout=gateway.idle_timeout,
             max_request_bytes=int(quantity_value(gateway.max_request_body)),

@@ -22,6 +22,7 @@ from tokenworks.spec.common import (
     duration_seconds,
     refused,
 )
+from tokenworks.spec.lora import Lora
 from tokenworks.spec.resources import Resources
 from tokenworks.spec.topology import Topology
 
@@ -217,6 +218,7 @@ class ModelReleaseSpec(Document):
         default=1, description="Pods that serve at once; 0 keeps the release without pods."
     )
     caches: Caches = Field(default=Caches(), description="What is kept, and where.")
+    lora: Lora | None = Field(default=None, description="Adapters; default: none are served.")
     startup: Startup = Field(default=Startup(), description="How long a start may take.")
     route: Route = Field(default=Route(), description="How requests reach the release.")
 
@@ -249,3 +251,9 @@ class ModelRelease(Document):
     def served_name(self) -> str:
         """The `model` field of requests that this release answers."""
         return self.spec.model.served_name or self.metadata.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every `model` field of requests that this release answers: its own, its adapters'."""
+        adapters = self.spec.lora.adapters if self.spec.lora else {}
+        return (self.served_name, *adapters)

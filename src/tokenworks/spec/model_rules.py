@@ -9,6 +9,7 @@ from policies.secrets import secret_flags
 from tokenworks.spec.common import duration_seconds, quantity_value
 from tokenworks.spec.environment import Environment, NodePool
 from tokenworks.spec.layout import RoleLayout, layout
+from tokenworks.spec.lora_rules import adapter_bytes, check_lora
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.problems import FieldPath, Problem
 from tokenworks.spec.secrets import IN_CLEAR, REMEDY, hides
@@ -38,6 +39,7 @@ def check_model(
     yield from _secrets(model)
     yield from _weights(model)
     yield from check_topology(model, documents, catalog)
+    yield from check_lora(model, catalog)
     if documents.environment is not None:
         yield from _pinned(model, documents.environment.document.spec.cluster.provider)
         yield from _pool_of(model, documents)
@@ -302,7 +304,7 @@ def _start_in_time(
 ) -> Iterator[Problem]:
     kueue, spec = environment.spec.platform.kueue, model.document.spec
     rate = quantity_value(spec.startup.download_bytes_per_second)
-    fetch = quantity_value(spec.model.size) / rate
+    fetch = (quantity_value(spec.model.size) + adapter_bytes(spec)) / rate
     once = duration_seconds(pull) + fetch + duration_seconds(spec.startup.load)
     # Decode is admitted with prefill, and begins when that is ready.
     turns = 2 if spec.topology.kind == "disaggregated" else 1

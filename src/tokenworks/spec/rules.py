@@ -223,18 +223,29 @@ def _quota_sums(documents: Documents) -> Iterator[Problem]:
 def _same_served_name(documents: Documents) -> Iterator[Problem]:
     first: dict[str, Sourced[ModelRelease]] = {}
     for model in documents.models:
-        name = model.document.served_name
-        other = first.setdefault(name, model)
-        if other is not model:
-            path: FieldPath = ("metadata", "name")
-            if model.document.spec.model.served_name is not None:
-                path = ("spec", "model", "servedName")
-            yield model.problem(
-                path,
-                f"found {name}, which {other.file.as_posix()} serves too",
-                "each served name once: requests are routed by it",
-                "choose another servedName",
-            )
+        for name in model.document.names:
+            other = first.get(name)
+            if other is not None:
+                yield _served_twice(model, name, other)
+            first.setdefault(name, model)
+
+
+def _served_twice(model: Sourced[ModelRelease], name: str, other: Sourced[ModelRelease]) -> Problem:
+    """A name of the release is another's, or an adapter has the name of its own release."""
+    path: FieldPath = ("metadata", "name")
+    remedy = "choose another servedName"
+    if other is model or name != model.document.served_name:
+        path, remedy = ("spec", "lora", "adapters", name), "choose another name for the adapter"
+    elif model.document.spec.model.served_name is not None:
+        path = ("spec", "model", "servedName")
+    return model.problem(
+        path,
+        f"found {name}, which {other.file.as_posix()} serves too"
+        if other is not model
+        else f"found {name}, which is the release's own name",
+        "each served name once: requests are routed by it",
+        remedy,
+    )
 
 
 def _picker_names(documents: Documents) -> Iterator[Problem]:

@@ -58,6 +58,15 @@ class EngineFacts(Protocol):
         """Version that is used when a document names none."""
         ...
 
+    @property
+    def adapter_loading(self) -> Sequence[str]:
+        """How adapters that requests name can be loaded: start, sidecar; empty: not at all."""
+        ...
+
+    def adapter_ranks(self, version: str) -> Sequence[int]:
+        """Ranks of adapters that the version can make room for, ascending; empty: any."""
+        ...
+
     def unknown_flags(self, flags: Iterable[str], version: str) -> Mapping[str, Sequence[str]]:
         """Flags that the version does not know, each with those it may be meant for."""
         ...

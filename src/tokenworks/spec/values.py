@@ -14,6 +14,7 @@ from pydantic import Field
 from tokenworks.spec.common import (
     Bytes,
     Cores,
+    Digest,
     Document,
     FlagName,
     FlagValue,
@@ -27,6 +28,7 @@ from tokenworks.spec.common import (
     Toleration,
 )
 from tokenworks.spec.environment import Hostname, Taint
+from tokenworks.spec.lora import AdapterName, Rank
 
 Count = Annotated[int, Field(ge=0, le=1000)]
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -54,6 +56,9 @@ class Scorers(Document):
     kv_cache: Annotated[int, Field(ge=0, le=100)] = Field(description="Prefers free KV cache.")
     prefix: Annotated[int, Field(ge=0, le=100)] = Field(
         description="Prefers pods that have answered a prompt that begins alike."
+    )
+    lora: Annotated[int, Field(ge=0, le=100)] = Field(
+        description="Prefers pods that have the request's adapter at work; only with adapters."
     )
 
 
@@ -240,7 +245,9 @@ class RouteValues(Document):
     gateway: ParentGateway = Field(description="The Gateway that requests come through.")
     header: HeaderName = Field(description="Header the body-based router sets.")
     model: ServedName = Field(description="The `model` field of requests this release answers.")
-    path: HttpPath = Field(description="Beginning of the paths that are routed.")
+    paths: Annotated[tuple[HttpPath, ...], Field(min_length=1)] = Field(
+        description="Beginnings of the paths that are routed."
+    )
     by_model: bool = Field(
         description="Whether requests carry the `model` field; otherwise the path decides alone."
     )
@@ -252,6 +259,49 @@ class SmallResources(Document):
 
     cpu: Cores = Field(description="CPU cores.")
     memory: Bytes = Field(description="Memory.")
+
+
+class AdapterValues(Document):
+    """One adapter of the approved list."""
+
+    uri: Annotated[str, Form(r"(hf|pvc|dummy)://[!-~]+", "hf://, pvc:// or dummy://")] = Field(
+        description="hf://org/name, pvc://claim/path, or dummy://name, which is made up."
+    )
+    revision: Annotated[str, Form(r"[0-9a-f]{40}", "a commit")] | None = Field(
+        default=None, description="hf://: the commit."
+    )
+    digest: Digest = Field(
+        description="SHA-256 of its weights; `unresolved` is never loaded, unless it is made up."
+    )
+    bytes: Annotated[int, Field(ge=1)] = Field(description="Most that its files may take.")
+    rank: Rank = Field(description="Largest rank it may have.")
+    path: Folder = Field(description="Folder it is put into, below `lora.folder`.")
+    asked: str | None = Field(
+        default=None,
+        description="`model` field that the engine wants for it, where it is not the name.",
+    )
+
+
+class LoraValues(Document):
+    """Adapters: which, and how they reach the engine."""
+
+    load: Literal["start", "sidecar"] = Field(
+        description="start: before the engine starts; sidecar: while it runs, from a ConfigMap."
+    )
+    folder: Folder = Field(description="Where the volume of adapters is mounted.")
+    storage: Bytes = Field(description="Size limit of the volume.")
+    base: str | None = Field(
+        default=None, description="Model that adapters must be trained for, if they name one."
+    )
+    replace: bool = Field(
+        description="sidecar: whether another adapter may take a loaded one's name without a "
+        "restart. Engines that tell cached KV apart by name alone would mix them up."
+    )
+    claims: tuple[Name, ...] = Field(description="Claims that adapters are copied from.")
+    resources: SmallResources = Field(description="What the container that loads asks for.")
+    adapters: Annotated[dict[AdapterName, AdapterValues], Field(min_length=1)] = Field(
+        description="Name that requests use: the adapter."
+    )
 
 
 class PickerValues(Document):
@@ -410,6 +460,7 @@ class ModelValues(Document):
         description="native: Deployments and LeaderWorkerSets; or one RoleBasedGroup."
     )
     route: RouteValues = Field(description="From gateway to pods.")
+    lora: LoraValues | None = Field(default=None, description="Adapters; null: none.")
     picker: PickerValues | None = Field(
         default=None, description="Which pod answers which request; null: no InferencePool."
     )
