@@ -22,6 +22,7 @@ class KnownEngine:
     gpu: str = "required"
     image_pull: str = "60s"
     default: str = "0.26.0"
+    python: str | None = "its image"
 
     def reserved_flags(self) -> Set[str]:
         return {"port", "max-model-len"}
@@ -46,7 +47,9 @@ class KnownEngines:
         "sglang": KnownEngine(
             ("single", "multi-node", "disaggregated"), ("hf", "pvc", "oci", "dummy")
         ),
-        "ollama": KnownEngine(("single",), ("pvc", "oci"), gpu="optional", default="0.40.0"),
+        "ollama": KnownEngine(
+            ("single",), ("hf", "pvc", "oci"), gpu="optional", default="0.40.0", python=None
+        ),
     }
 
     def engine(self, name: str) -> KnownEngine:

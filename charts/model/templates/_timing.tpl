@@ -7,11 +7,11 @@ Failures the startup probe forgives: as many as fit into the start.
 {{- end -}}
 
 {{/*
-Seconds a pod may take until it is ready: pull, start, buffer.
+Seconds a pod may take until it is ready: pull, weights, start, buffer.
 */}}
 {{- define "model.progressDeadline" -}}
 {{- with .Values.timing -}}
-{{- add (int64 .imagePullSeconds) (int64 .startSeconds) (int64 .bufferSeconds) -}}
+{{- add (int64 .imagePullSeconds) (int64 .fetchSeconds) (int64 .startSeconds) (int64 .bufferSeconds) -}}
 {{- end -}}
 {{- end -}}
 

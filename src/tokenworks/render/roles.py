@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -12,6 +11,7 @@ from tokenworks.catalog.engines import Engine, load_routing
 from tokenworks.catalog.network import NetworkFacts, load_networks
 from tokenworks.catalog.routers import LlmDVersion, WorkerRouter
 from tokenworks.render.command import engine_of, played, settle
+from tokenworks.render.quantities import mebibytes
 from tokenworks.render.ranks import Ranks, ranks
 from tokenworks.spec.common import Toleration, quantity_value
 from tokenworks.spec.environment import NodePool, Taint
@@ -37,11 +37,6 @@ SERVING: Final = "serving"
 LOGS: Final = "64Mi"
 """Disk for the container's log, beside its volumes."""
 HELPER: Final = SmallResources(cpu="50m", memory="128Mi")
-
-
-def mebibytes(size: float) -> str:
-    """Bytes as a quantity, rounded up."""
-    return f"{math.ceil(size / 2**20)}Mi"
 
 
 @dataclass(frozen=True)
