@@ -74,9 +74,12 @@ def _skips_waiting(manifest: Manifest) -> bool:
     """What the provider would wait for in vain, or what something else is waited for already.
 
     A Service is ready when its pods are, and those belong to a workload that is waited for; an
-    object scaled to zero never gets pods.
+    object scaled to zero never gets pods. Some claims are bound only when a pod uses them, and the
+    pods come after them.
     """
     spec: Manifest = manifest.get("spec") or {}
+    if manifest["kind"] == "PersistentVolumeClaim" and group_of(manifest) == "":
+        return True
     if manifest["kind"] == "Service" and group_of(manifest) == "":
         return spec.get("type", "ClusterIP") != "LoadBalancer"
     return manifest["kind"] in _SCALED and spec.get("replicas") == 0

@@ -67,7 +67,9 @@ class Release(pulumi.ComponentResource):
     def retains(self, manifest: Manifest) -> bool:
         """Whether the object stays in the cluster when it leaves the release."""
         # A CRD takes every object of its kind with it, of other environments too.
-        return manifest["kind"] == "CustomResourceDefinition"
+        notes: dict[str, str] = manifest["metadata"].get("annotations") or {}
+        kept = notes.get("helm.sh/resource-policy") == "keep"
+        return bool(kept or manifest["kind"] == "CustomResourceDefinition")
 
     def outputs(self) -> Mapping[str, pulumi.Input[object]]:
         """What the release tells about itself."""

@@ -23,6 +23,7 @@ ENVIRONMENT: dict[str, Any] = {
                 "nodes": 2,
                 "rdma": {"resource": "vpc.amazonaws.com/efa", "perNode": 32},
                 "labels": {"tokenworks.dev/pool": "h100"},
+                "localStorage": {"path": "/mnt/nvme/weights"},
                 "taints": [{"key": "nvidia.com/gpu", "value": "present"}],
             },
             "l4": {
@@ -146,6 +147,10 @@ def variants() -> dict[str, ModelRelease]:
     return {
         "vllm": model(),
         "claim": model(caches={"weights": {"kind": "pvc", "claim": "weights"}}),
+        "shared": model(
+            caches={"weights": {"kind": "pvc", "prefetch": True, "storageClass": "efs"}}
+        ),
+        "node": model(caches={"weights": {"kind": "node"}}),
         "image": model(
             model={
                 "uri": "oci://ghcr.io/org/weights:v1@sha256:" + "ef" * 32,

@@ -1,98 +1,133 @@
-"""A hub of models on loopback, as far as pulling an adapter needs one, with flaws to order."""
+"""A hub on loopback, as far as weights are fetched from it: also slow, wrong, unfriendly."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator, Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
-REVISION = "89abcdef0123456789abcdef0123456789abcdef"
-WEIGHTS = "adapter_model.safetensors"
-
-
-def sha256(data: bytes) -> str:
-    """A digest as documents write it."""
-    return "sha256:" + hashlib.sha256(data).hexdigest()
-
-
-def adapter(weights: bytes = b"weights" * 100, **config: Any) -> dict[str, bytes]:
-    """The files of a sound adapter."""
-    settings = {"peft_type": "LORA", "r": 8, "base_model_name_or_path": "org/base", **config}
-    return {
-        "adapter_config.json": json.dumps(settings).encode(),
-        WEIGHTS: weights,
-        "README.md": b"# An adapter",
-        ".gitattributes": b"",
-    }
+REVISION = "0123456789abcdef0123456789abcdef01234567"
 
 
 @dataclass
 class Hub:
-    """Repositories, and what was asked."""
+    """What it has, what it does wrong, and what it was asked."""
 
-    repositories: dict[str, Mapping[str, bytes]]
-    truncated: int = 0
-    """How many answers with weights end early."""
-    broken: int = 0
-    """How many answers are 503."""
-    elsewhere: str = ""
-    """Address that weights are handed to."""
-    url: str = ""
-    asked: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])
+    files: Mapping[str, bytes]
+    port: int = 0
+    token: str | None = None
+    cuts: dict[str, int] = field(default_factory=dict[str, int])
+    """File: bytes after which the next answer ends, once."""
+    corrupt: dict[str, int] = field(default_factory=dict[str, int])
+    """File: answers whose last byte is wrong."""
+    busy: list[int] = field(default_factory=list[int])
+    """Status codes of the next answers."""
+    hold: dict[str, threading.Event] = field(default_factory=dict[str, threading.Event])
+    """File: the second half is sent once this is set."""
+    half: threading.Event = field(default_factory=threading.Event)
+    """Set when the first half of a held file went out."""
+    asked: list[tuple[str, str | None, str | None]] = field(
+        default_factory=list[tuple[str, str | None, str | None]]
+    )
+    """Path, Range and Authorization of every request."""
 
-    @contextmanager
-    def serving(self) -> Generator[Hub]:
-        """Answer on loopback meanwhile."""
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield self
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
 
-    def answer(self, path: str) -> tuple[int, bytes]:
-        """Status and body."""
-        if self.broken:
-            self.broken -= 1
-            return 503, b""
-        for name, files in self.repositories.items():
-            if path == f"/api/models/{name}/revision/{REVISION}":
-                siblings = [{"rfilename": file} for file in files]
-                return 200, json.dumps({"siblings": siblings}).encode()
-            file = path.removeprefix(f"/{name}/resolve/{REVISION}/")
-            if file in files:
-                return 200, files[file]
-        return 404, b""
+    def loads(self, name: str) -> list[str | None]:
+        """Ranges that a file was asked for with, at the store."""
+        return [r for path, r, _ in self.asked if path == f"/store/{name}"]
+
+    def entry(self, name: str) -> dict[str, Any]:
+        """The file in the list of the model."""
+        data = self.files[name]
+        blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+        entry: dict[str, Any] = {"rfilename": name, "size": len(data), "blobId": blob}
+        if name.endswith(".safetensors"):
+            entry["lfs"] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+        return entry
 
 
-def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            hub.asked.append((self.path, self.headers["Authorization"]))
-            status, body = hub.answer(self.path)
-            if hub.elsewhere and self.path.endswith(WEIGHTS):
-                self.send_response(302)
-                self.send_header("Location", hub.elsewhere + self.path)
-                self.end_headers()
-                return
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
+class _Handler(BaseHTTPRequestHandler):
+    hub: Hub
+
+    def do_GET(self) -> None:
+        """Any request."""
+        path, given = self.path.partition("?")[0], self.headers.get("Authorization")
+        self.hub.asked.append((path, self.headers.get("Range"), given))
+        if path.startswith("/store/"):
+            self._file(path.removeprefix("/store/"))
+        elif self.hub.busy:
+            self.send_error(self.hub.busy.pop(0))
+        elif self.hub.token and given != f"Bearer {self.hub.token}":
+            self.send_error(401)
+        elif self.path == f"/api/models/org/name/revision/{REVISION}?blobs=true":
+            self._json({"siblings": [self.hub.entry(name) for name in self.hub.files]})
+        elif path.startswith(f"/org/name/resolve/{REVISION}/"):
+            self._resolve(path.rpartition(f"{REVISION}/")[2])
+        else:
+            self.send_error(404)
+
+    def _json(self, data: object) -> None:
+        body = json.dumps(data).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _resolve(self, name: str) -> None:
+        if name.endswith(".safetensors"):
+            self.send_response(302)
+            self.send_header("Location", f"http://localhost:{self.hub.port}/store/{name}")
+            self.send_header("Content-Length", "0")
             self.end_headers()
-            if hub.truncated and self.path.endswith(WEIGHTS):
-                hub.truncated -= 1
-                body = body[:-1]
-            self.wfile.write(body)
+        else:
+            self._file(name)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
+    def _file(self, name: str) -> None:
+        data = self.hub.files[name]
+        offset = int((self.headers.get("Range") or "bytes=0-")[6:-1])
+        if self.hub.corrupt.get(name, 0) > 0:
+            self.hub.corrupt[name] -= 1
+            data = data[:-1] + bytes([data[-1] ^ 1])
+        self.send_response(206 if offset else 200)
+        self.send_header("Content-Length", str(len(data) - offset))
+        self.end_headers()
+        end = self.hub.cuts.pop(name, len(data))
+        middle = (offset + end) // 2 if name in self.hub.hold else end
+        self.wfile.write(data[offset:middle])
+        if name in self.hub.hold:
+            self.wfile.flush()
+            self.hub.half.set()
+            self.hub.hold[name].wait(60)
+            self.wfile.write(data[middle:end])
+        self.close_connection = True
 
-    return Handler
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def serving(hub: Hub) -> Iterator[Hub]:
+    """The hub, until the end."""
+    handler = type("Handler", (_Handler,), {"hub": hub})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    hub.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield hub
+    finally:
+        for event in hub.hold.values():
+            event.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.charts.hub import REVISION, WEIGHTS, Hub, adapter, sha256
+from tests.charts.adapter_hub import REVISION, WEIGHTS, Hub, adapter, sha256
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "charts" / "model" / "files" / "adapters.py"

@@ -9,7 +9,8 @@ import pytest
 from tests.charts.documents import model, simulator, stack
 from tokenworks.catalog.engines import load_engines, load_routing
 from tokenworks.errors import UsageError
-from tokenworks.render.model import model_ready_seconds, model_values, start_seconds
+from tokenworks.render.model import model_ready_seconds, model_values
+from tokenworks.render.weights import start_seconds
 from tokenworks.spec.common import quantity_value
 from tokenworks.spec.model import ModelRelease, RoutingProfile
 

@@ -24,6 +24,7 @@ class KnownEngine:
     default: str = "0.26.0"
     divides: Sequence[str] = ("pipelineParallel", "dataParallel")
     adapter_loading: Sequence[str] = ()
+    python: str | None = "its image"
 
     def reserved_flags(self) -> Set[str]:
         return {"port", "max-model-len"}
@@ -57,7 +58,12 @@ class KnownEngines:
             adapter_loading=("start",),
         ),
         "ollama": KnownEngine(
-            ("single",), ("pvc", "oci"), gpu="optional", default="0.40.0", divides=()
+            ("single",),
+            ("hf", "pvc", "oci"),
+            gpu="optional",
+            default="0.40.0",
+            divides=(),
+            python=None,
         ),
     }
 

@@ -1,8 +1,11 @@
 {{/*
-What runs before the engine of a role: waiting for another role, a look at the network, loading
-adapters, and the router's sidecar, which goes on beside it.
+What runs before the engine of a role: weights made whole, waiting for another role, a look at
+the network, loading adapters, and the router's sidecar, which goes on beside it.
 */}}
 {{- define "model.initContainers" -}}
+{{- if .root.Values.weights.fetch }}
+- {{- include "model.weightsContainer" (dict "root" .root "does" (ternary "wait" "fetch" (eq .root.Values.weights.kind "pvc"))) | nindent 2 }}
+{{- end }}
 {{- if and .role.after (eq .root.Values.expressedAs "native") }}
 - {{- include "model.waiter" . | nindent 2 }}
 {{- end }}

@@ -10,12 +10,12 @@ Call with (dict "pod" . "period" seconds).
 {{- end -}}
 
 {{/*
-Seconds a pod may take until it is ready: pull, start, buffer; twice that where its role begins
+Seconds a pod may take until it is ready: pull, weights, start, buffer; twice that where its role begins
 only after another one is ready.
 */}}
 {{- define "model.progressDeadline" -}}
 {{- $time := .root.Values.timing -}}
-{{- $once := add (int64 $time.imagePullSeconds) (int64 $time.startSeconds) (int64 $time.bufferSeconds) -}}
+{{- $once := add (int64 $time.imagePullSeconds) (int64 $time.fetchSeconds) (int64 $time.startSeconds) (int64 $time.bufferSeconds) -}}
 {{- mul $once (ternary 1 2 (empty .role.after)) -}}
 {{- end -}}
 

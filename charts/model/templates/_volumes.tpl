@@ -18,10 +18,13 @@ Volumes of an engine pod. All that it may write to has a limit.
 {{- if .root.Values.lora }}
 {{- include "model.adapterVolumes" .root }}
 {{- end }}
+{{- if .root.Values.weights.fetch }}
+{{ include "model.weightsProgram" .root }}
+{{- end }}
 {{- end -}}
 
 {{/*
-The weights: the node's disk, a claim that is filled already, or an OCI image.
+The weights: the node's disk, for this pod or for all; a claim; or an OCI image.
 */}}
 {{- define "model.weightsVolume" -}}
 {{- if eq .kind "ephemeral" }}
@@ -33,6 +36,12 @@ The weights: the node's disk, a claim that is filled already, or an OCI image.
   persistentVolumeClaim:
     claimName: {{ required "weights.claim is missing: kind pvc needs it" .claim | quote }}
     readOnly: true
+{{- else if eq .kind "node" }}
+- name: weights
+  hostPath:
+    path: {{ required "weights.folder is missing: kind node needs it" .folder | quote }}
+    # Without the disk that should be mounted there the root disk would fill up.
+    type: Directory
 {{- else if eq .kind "image" }}
 - name: weights
   image:

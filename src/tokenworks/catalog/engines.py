@@ -156,6 +156,11 @@ class Engine(Document):
     offline: dict[str, str] = Field(default_factory=dict[str, str])
     hub_cache: str | None = None
     hub_token: str | None = None
+    python: str | None = Field(
+        default=None,
+        description="Where it was read that the image has Python 3.9 or newer, as the chart's own "
+        "programs need; null: it has none.",
+    )
 
     @property
     def divides(self) -> frozenset[str]:

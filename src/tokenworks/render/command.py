@@ -59,6 +59,13 @@ def played(model: ModelRelease) -> bool:
     return model.spec.engine.simulation is not None
 
 
+def fetched(model: ModelRelease) -> bool:
+    """Whether the weights are brought to a disk before the engine starts."""
+    cache = model.spec.caches.weights
+    brought = cache.kind == "node" or (cache.kind == "pvc" and cache.prefetch)
+    return brought and source(model).scheme == "hf" and not played(model)
+
+
 def image_of(model: ModelRelease, networks: Collection[str] = ()) -> Image:
     """The engine's image: the document's, the simulator's, or the catalog's for the version, for
     CPUs or for the networks that its pods talk over.
@@ -94,6 +101,8 @@ def _weights_place(model: ModelRelease) -> str:
         return WEIGHTS_PATH
     if where.scheme in STREAMED:
         return model.spec.model.uri
+    if fetched(model):
+        return f"{WEIGHTS_PATH}/{where.rest}/{model.spec.model.revision}"
     return where.rest
 
 
@@ -105,9 +114,11 @@ def shared_flags(model: ModelRelease) -> dict[str, FlagValue]:
     """Flags that follow from the document and hold for every role."""
     spec, engine = model.spec, engine_of(model)
     names, where = engine.flags, source(model)
-    revision = None if spec.model.revision == "unresolved" else spec.model.revision
+    # What lies in a folder has no revision.
+    nameless = fetched(model) or spec.model.revision == "unresolved"
+    revision = None if nameless else spec.model.revision
     weights = _weights_place(model)
-    hub = engine.hub_flag if where.scheme == "hf" else None
+    hub = engine.hub_flag if where.scheme == "hf" and not fetched(model) else None
     candidates: list[tuple[str | None, FlagValue | None]] = [
         (engine.weights_flag if engine.weights == "flag" and not hub else None, weights),
         (hub, weights),
@@ -159,9 +170,10 @@ def _derived_env(model: ModelRelease, engine: Engine, weights: WeightsValues) ->
     env |= {name: f"/cache/{folder}" for name, folder in engine.caches.items()}
     kept = weights.kind != "none"
     own_store = engine.weights == "none" and kept
-    if engine.hub_cache and kept and (source(model).scheme == "hf" or own_store):
+    of_hub = source(model).scheme == "hf" and not fetched(model)
+    if engine.hub_cache and kept and (of_hub or own_store):
         env[engine.hub_cache] = weights.path
-    if weights.kind in ("pvc", "image"):
+    if weights.kind in ("pvc", "node", "image"):
         env |= engine.offline
     env |= adapter_env(model.spec.lora, engine)
     if played(model):
@@ -190,6 +202,13 @@ def _command(model: ModelRelease, engine: Engine) -> tuple[str, ...]:
     return (*simulator.command, "--as", model.spec.engine.name, "--")
 
 
+def _secrets(model: ModelRelease, engine: Engine) -> dict[str, SecretKey]:
+    """The hub's token, for engines that ask the hub."""
+    secret, name = model.spec.model.token_secret, engine.hub_token
+    asks = secret and name and not fetched(model)
+    return {name: SecretKey(secret=secret, key="token")} if asks and secret and name else {}
+
+
 def engine_values(
     stack: Stack, model: ModelRelease, weights: WeightsValues, networks: Collection[str]
 ) -> EngineValues:
@@ -205,7 +224,7 @@ def engine_values(
     _refuse_repeated(stack, model, "flags", given.flags, {*engine.reserved_flags(), *derived})
     _refuse_repeated(stack, model, "env", given.env, (*env, engine.hub_token or ""))
     flags, set_by_env = settle(engine, {**given.flags, **derived})
-    secret, names = model.spec.model.token_secret, engine.flags
+    names = engine.flags
     return EngineValues(
         image=image_of(model, networks),
         command=_command(model, engine),
@@ -223,9 +242,7 @@ def engine_values(
             words=engine.style.written,
         ),
         env={**given.env, **set_by_env, **env},
-        secret_env={engine.hub_token: SecretKey(secret=secret, key="token")}
-        if secret and engine.hub_token
-        else {},
+        secret_env=_secrets(model, engine),
         port=engine.port,
         user=engine.user,
     )

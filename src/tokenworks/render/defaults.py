@@ -11,17 +11,16 @@ from tokenworks.render.values import (
     queues_values,
     tenant_values,
 )
+from tokenworks.spec.caches import Caches, WeightsCache
 from tokenworks.spec.common import Document, Metadata
 from tokenworks.spec.environment import Cluster, Component, Environment, EnvironmentSpec, Kueue
 from tokenworks.spec.environment import Platform as PlatformSpec
 from tokenworks.spec.model import (
-    Caches,
     Engine,
     ModelRelease,
     ModelReleaseSpec,
     Startup,
     Weights,
-    WeightsCache,
 )
 from tokenworks.spec.resources import Resources
 from tokenworks.spec.stack import Stack

@@ -13,20 +13,13 @@ from typing import Final
 from tokenworks.catalog.adapters import adapter_facts
 from tokenworks.catalog.engines import Engine, load_routing
 from tokenworks.render.adapters import downloads_adapters, lora_values
-from tokenworks.render.command import (
-    STREAMED,
-    WEIGHTS_PATH,
-    engine_of,
-    engine_values,
-    played,
-    source,
-    version_of,
-)
+from tokenworks.render.command import engine_of, engine_values, played, source, version_of
 from tokenworks.render.picking import picker, router
-from tokenworks.render.roles import Release, mebibytes, roles
-from tokenworks.spec.common import Image, duration_seconds, quantity_value
+from tokenworks.render.quantities import mebibytes
+from tokenworks.render.roles import Release, roles
+from tokenworks.render.weights import downloads, fetch_seconds, start_seconds, weights_values
+from tokenworks.spec.common import duration_seconds, quantity_value
 from tokenworks.spec.layout import layout
-from tokenworks.spec.lora_rules import adapter_bytes
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.stack import Stack
 from tokenworks.spec.tenant import Tenant
@@ -58,18 +51,11 @@ DOMAIN: Final = "cluster.local"
 _API_SERVER: Final = ApiServer(cidr="0.0.0.0/0", ports=(443, 6443))
 
 
-def start_seconds(model: ModelRelease) -> int:
-    """From container start to healthy: size / bandwidth, then load. Every deadline builds on it."""
-    startup = model.spec.startup
-    size = quantity_value(model.spec.model.size) + adapter_bytes(model.spec)
-    fetch = size / quantity_value(startup.download_bytes_per_second)
-    return max(1, math.ceil(fetch + duration_seconds(startup.load)))
-
-
 def timing(model: ModelRelease) -> Timing:
     """The budget of one pod's start and stop."""
     engine = engine_of(model)
     return Timing(
+        fetch_seconds=fetch_seconds(model),
         start_seconds=start_seconds(model),
         image_pull_seconds=max(1, math.ceil(duration_seconds(engine.image_pull))),
         pre_stop_seconds=PRE_STOP_SECONDS,
@@ -82,34 +68,9 @@ def model_ready_seconds(model: ModelRelease) -> float:
     """How long a rollout may take. Pods are replaced one after another, the old one first;
     decode starts after prefill."""
     time, parts = timing(model), layout(model.spec)
-    start = time.image_pull_seconds + time.start_seconds + time.buffer_seconds
+    start = time.image_pull_seconds + time.fetch_seconds + time.start_seconds + time.buffer_seconds
     stop = time.pre_stop_seconds + time.drain_seconds + time.buffer_seconds
     return float((start + stop) * sum(max(1, role.replicas) for role in parts))
-
-
-def _image(reference: str) -> Image:
-    """`registry/image:tag@sha256:…` taken apart."""
-    name, _, digest = reference.partition("@")
-    head, slash, last = name.rpartition("/")
-    repository, _, tag = last.partition(":")
-    return Image(repository=f"{head}{slash}{repository}", tag=tag or None, digest=digest or None)
-
-
-def weights_values(model: ModelRelease) -> WeightsValues:
-    """Where weights live inside the pods."""
-    where, cache = source(model), model.spec.caches.weights
-    if where.scheme == "pvc":
-        claim = where.rest.partition("/")[0]
-        return WeightsValues(kind="pvc", claim=claim, path=WEIGHTS_PATH)
-    if where.scheme == "oci":
-        return WeightsValues(kind="image", image=_image(where.rest), path=WEIGHTS_PATH)
-    # Streamed weights go to GPU memory and never touch the disk.
-    if cache.kind == "none" or where.scheme in (*STREAMED, "dummy") or played(model):
-        return WeightsValues(kind="none", path=WEIGHTS_PATH)
-    if cache.kind == "pvc":
-        return WeightsValues(kind="pvc", claim=cache.claim, path=WEIGHTS_PATH)
-    fifth_more = mebibytes(quantity_value(model.spec.model.size) * 1.2)
-    return WeightsValues(kind="ephemeral", size=cache.size or fifth_more, path=WEIGHTS_PATH)
 
 
 def _scratch(model: ModelRelease, engine: Engine, weights: WeightsValues) -> ScratchValues:
@@ -171,7 +132,7 @@ def model_values(stack: Stack, model: ModelRelease) -> ModelValues:
             engine version that has no image.
     """
     engine, tenant = engine_of(model), tenant_of(stack, model)
-    weights, time = weights_values(model), timing(model)
+    weights, time = weights_values(stack, model), timing(model)
     scratch, route = _scratch(model, engine, weights), _route(stack, model)
     release = Release(stack, model, weights, scratch)
     return ModelValues(
@@ -193,10 +154,7 @@ def model_values(stack: Stack, model: ModelRelease) -> ModelValues:
             monitoring_namespace=MONITORING,
             cluster_domain=DOMAIN,
             api_server=_API_SERVER,
-            download=not played(model)
-            and (
-                (source(model).downloads and weights.kind != "pvc")
-                or downloads_adapters(model.spec.lora)
-            ),
+            download=downloads(model, weights)
+            or (downloads_adapters(model.spec.lora) and not played(model)),
         ),
     )

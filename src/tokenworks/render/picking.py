@@ -8,7 +8,8 @@ from tokenworks.catalog.bill import bill
 from tokenworks.catalog.engines import load_routing
 from tokenworks.catalog.routers import Decision, LlmDVersion, Plugin, WorkerRouter
 from tokenworks.render.command import engine_of, version_of
-from tokenworks.render.roles import HELPER, Release, mebibytes
+from tokenworks.render.quantities import mebibytes
+from tokenworks.render.roles import HELPER, Release
 from tokenworks.spec.common import duration_seconds, quantity_value
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.values import (

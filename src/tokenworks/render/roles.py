@@ -10,8 +10,9 @@ from tokenworks.catalog.bill import bill
 from tokenworks.catalog.engines import Engine, load_routing
 from tokenworks.catalog.network import NetworkFacts, load_networks
 from tokenworks.catalog.routers import LlmDVersion, WorkerRouter
-from tokenworks.render.adapters import HELPER, adapter_storage, mebibytes
+from tokenworks.render.adapters import HELPER, adapter_storage
 from tokenworks.render.command import engine_of, played, settle
+from tokenworks.render.quantities import mebibytes
 from tokenworks.render.ranks import Ranks, ranks
 from tokenworks.spec.common import Toleration, quantity_value
 from tokenworks.spec.environment import NodePool, Taint

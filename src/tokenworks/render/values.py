@@ -13,7 +13,8 @@ from tokenworks.catalog.bill import bill
 from tokenworks.catalog.engines import load_routing
 from tokenworks.catalog.network import load_networks
 from tokenworks.render.model import DNS, DOMAIN, GATEWAY, LISTENER, MONITORING, TENANT_LABEL
-from tokenworks.render.roles import GPU, SERVING, mebibytes
+from tokenworks.render.quantities import mebibytes
+from tokenworks.render.roles import GPU, SERVING
 from tokenworks.spec.common import quantity_value
 from tokenworks.spec.environment import NodePool
 from tokenworks.spec.layout import layout

@@ -87,6 +87,21 @@ class Rdma(Document):
     per_node: Annotated[int, Field(ge=1, le=64)] = Field(description="Devices of one node.")
 
 
+class LocalStorage(Document):
+    """A folder of each node, on a disk of its own."""
+
+    path: Annotated[
+        str,
+        Form(
+            r"(/[A-Za-z0-9_][A-Za-z0-9._-]*)+",
+            "an absolute path without blanks, such as /mnt/nvme/weights",
+            "write the folder that the nodes' start-up script makes",
+        ),
+    ] = Field(
+        description="It exists on every node and belongs to the engines' user (catalog: `user`)."
+    )
+
+
 class NodePool(Document):
     """Nodes of one shape. `nodes` is what quota and checks count on."""
 
@@ -100,6 +115,9 @@ class NodePool(Document):
         default=False, description="local: KWOK nodes that run no real container."
     )
     rdma: Rdma | None = Field(default=None, description="RDMA devices, where the nodes have them.")
+    local_storage: LocalStorage | None = Field(
+        default=None, description="Local disk for weights, where the nodes have one prepared."
+    )
     labels: Annotated[Labels, Field(max_length=8)] = Field(
         default_factory=dict, description="Node labels that select the pool."
     )

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from tokenworks.spec.caches import Caches
 from tokenworks.spec.common import (
     API_VERSION,
     Between,
@@ -122,63 +123,6 @@ class Engine(Document):
         description="Our simulator plays the engine, with the engine's own command line: no "
         "weights, no GPU. Its options, such as decode-tokens-per-second: 50; {} for its defaults.",
     )
-
-
-class WeightsCache(Document):
-    """Where weights live inside the pod."""
-
-    kind: Literal["none", "ephemeral", "pvc"] = Field(
-        default="ephemeral", description="ephemeral: the node's disk, lost with the pod."
-    )
-    size: Size | None = Field(default=None, description="Default: weights size plus a fifth.")
-    claim: Name | None = Field(default=None, description="pvc: existing claim, ReadWriteMany.")
-
-    @model_validator(mode="after")
-    def _claim_only_for_pvc(self) -> WeightsCache:
-        if self.kind == "pvc" and self.claim is None:
-            raise refused(
-                "is missing, and kind pvc needs it",
-                allowed="an existing ReadWriteMany claim",
-                remedy="add claim, or choose kind ephemeral",
-                field="claim",
-            )
-        if self.kind != "pvc" and self.claim is not None:
-            raise refused(
-                f"found {self.claim!r} beside kind {self.kind}, which mounts no claim",
-                remedy="remove claim, or choose kind pvc",
-                field="claim",
-            )
-        if self.kind == "none" and self.size is not None:
-            raise refused(
-                f"found {self.size} beside kind none, which has no size",
-                remedy="remove size, or choose kind ephemeral",
-                field="size",
-            )
-        return self
-
-
-class KvCache(Document):
-    """How large the engine's KV cache is, and what a block of it is."""
-
-    memory_fraction: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="Part of the GPU's memory that the engine may use."
-    )
-    dtype: Annotated[str, Form(r"[a-z][a-z0-9_]*", "a type such as fp8")] | None = Field(
-        default=None, description="Type of its numbers, such as fp8; default: the model's."
-    )
-    block_size: Annotated[int, Field(ge=1, le=1024)] | None = Field(
-        default=None, description="Tokens of one block."
-    )
-
-
-class Caches(Document):
-    """What is kept: weights on disk, prefixes and KV in GPU memory."""
-
-    weights: WeightsCache = Field(
-        default=WeightsCache(), description="Where weights live inside the pod."
-    )
-    prefix: bool = Field(default=True, description="Engine prefix cache, and routing by it.")
-    kv: KvCache = Field(default=KvCache(), description="The engine's KV cache.")
 
 
 class Startup(Document):

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from policies.secrets import secret_flags
+from tokenworks.spec.caches_rules import check_caches
 from tokenworks.spec.common import duration_seconds, quantity_value
 from tokenworks.spec.environment import Environment, NodePool
 from tokenworks.spec.layout import RoleLayout, layout
@@ -19,14 +20,6 @@ from tokenworks.spec.topology_rules import check_topology, gpus_path, role_field
 _NAMED: Final = f"{REMEDY}; the hub's token is named in spec.model.tokenSecret"
 _LONGEST_START: Final = 7 * 86400.0
 """Seconds a start may take at all: longer ones are units mistaken for others."""
-_KEPT_NOWHERE: Final = {
-    "s3": "are streamed to the GPU",
-    "gs": "are streamed to the GPU",
-    "pvc": "lie in their claim already",
-    "oci": "are mounted from their image",
-    "dummy": "are none",
-}
-"""Schemes whose weights have no cache, and why."""
 
 
 def check_model(
@@ -38,6 +31,7 @@ def check_model(
     yield from _flags(model, catalog)
     yield from _secrets(model)
     yield from _weights(model)
+    yield from check_caches(model, documents, catalog.engine(model.document.spec.engine.name))
     yield from check_topology(model, documents, catalog)
     yield from check_lora(model, catalog)
     if documents.environment is not None:
@@ -203,21 +197,6 @@ def _weights(model: Sourced[ModelRelease]) -> Iterator[Problem]:
                 "hf:// weights",
                 "remove it",
             )
-    cache, stated = spec.caches.weights, "weights" in spec.caches.model_fields_set
-    if stated and cache.kind != "none" and scheme in _KEPT_NOWHERE:
-        yield model.problem(
-            ("spec", "caches", "weights"),
-            f"has no meaning: {scheme}:// weights {_KEPT_NOWHERE[scheme]}",
-            "kind none",
-            "remove it",
-        )
-    elif cache.size is not None and quantity_value(cache.size) < quantity_value(spec.model.size):
-        yield model.problem(
-            ("spec", "caches", "weights", "size"),
-            f"found {cache.size}, but the weights are {spec.model.size}",
-            f"at least {spec.model.size}",
-            "raise it, or remove it for weights and a fifth",
-        )
 
 
 def _pinned(model: Sourced[ModelRelease], provider: str) -> Iterator[Problem]:

@@ -49,6 +49,11 @@ class EngineFacts(Protocol):
         ...
 
     @property
+    def python(self) -> str | None:
+        """Where it was read that its image has Python; None: it has not."""
+        ...
+
+    @property
     def gpu(self) -> str:
         """`required`, or `optional` where it also runs on CPUs."""
         ...

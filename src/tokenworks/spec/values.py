@@ -166,8 +166,12 @@ class Probes(Document):
 class Timing(Document):
     """One budget. Probes, rollout deadline and grace period are sums of these."""
 
+    fetch_seconds: Annotated[int, Field(ge=0, le=604_800)] = Field(
+        description="Until the weights are on the disk, before the engine's container starts."
+    )
     start_seconds: Seconds = Field(
-        description="From container start to healthy: weights / bandwidth + load."
+        description="From container start to healthy: weights / bandwidth, unless they are on the "
+        "disk already, + load."
     )
     image_pull_seconds: Seconds = Field(description="For pulling the image on a new node.")
     pre_stop_seconds: Annotated[int, Field(ge=1, le=120)] = Field(
@@ -197,15 +201,53 @@ class ModelResources(Document):
     )
 
 
+class SmallResources(Document):
+    """What a helper pod asks for. The memory limit equals the request; CPU has none."""
+
+    cpu: Cores = Field(description="CPU cores.")
+    memory: Bytes = Field(description="Memory.")
+
+
+class ClaimValues(Document):
+    """A claim that is made with the release and stays when it goes."""
+
+    size: Bytes = Field(description="What it asks for.")
+    storage_class: Name | None = Field(default=None, description="null: the cluster's default.")
+
+
+class FetchValues(Document):
+    """Weights of a hub that are downloaded and verified before any engine starts."""
+
+    repository: Annotated[str, Form(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+", "org/name")] = Field(
+        description="The model; with the revision, its folder in the volume."
+    )
+    revision: Annotated[str, Form(r"[0-9a-f]{40}|unresolved", "a commit")] = Field(
+        description="Its commit."
+    )
+    token: Name | None = Field(
+        default=None, description="Secret with the hub's token in key `token`; null: none."
+    )
+    resources: SmallResources = Field(description="What downloading asks for.")
+
+
 class WeightsValues(Document):
     """Where weights live."""
 
-    kind: Literal["none", "ephemeral", "pvc", "image"] = Field(
-        description="none: no volume; ephemeral: the node's disk; pvc: a filled claim, read-only; "
-        "image: an OCI image."
+    kind: Literal["none", "ephemeral", "pvc", "node", "image"] = Field(
+        description="none: no volume; ephemeral: the node's disk; pvc: a claim, read-only; node: a "
+        "folder of the node, read-only; image: an OCI image."
     )
     size: Bytes | None = Field(default=None, description="ephemeral: size limit.")
     claim: Name | None = Field(default=None, description="pvc: the claim.")
+    make: ClaimValues | None = Field(
+        default=None, description="pvc: makes the claim; null: it exists."
+    )
+    folder: Folder | None = Field(default=None, description="node: the folder; it has to exist.")
+    fetch: FetchValues | None = Field(
+        default=None,
+        description="pvc: a Job fills the claim, and engines wait for it; node: each pod does, if "
+        "its node has not got them yet; null: they are there.",
+    )
     image: Image | None = Field(default=None, description="image: the image.")
     path: Folder = Field(description="Where it is mounted.")
 
@@ -252,13 +294,6 @@ class RouteValues(Document):
         description="Whether requests carry the `model` field; otherwise the path decides alone."
     )
     timeout: Timeout = Field(description="Longest answer; for the request and for each try.")
-
-
-class SmallResources(Document):
-    """What a helper pod asks for. The memory limit equals the request; CPU has none."""
-
-    cpu: Cores = Field(description="CPU cores.")
-    memory: Bytes = Field(description="Memory.")
 
 
 class AdapterValues(Document):
