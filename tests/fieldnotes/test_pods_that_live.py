@@ -227,7 +227,8 @@ class TestWorldSize:
                 assert found.ranks_per_pod == pod.gpus, pod
         assert counted >= {
             "vllm single", "vllm single-data", "vllm single-stages", "vllm group", "vllm group-ray",
-            "vllm wide-ep", "vllm split", "vllm split-groups", "sglang group", "sglang split-groups",
+            "vllm wide-ep", "vllm split", "vllm split-groups", "sglang group",
+            "sglang split-groups",
             "sglang split-rbg-groups", "sglang single-data", "trtllm single-stages",
         }  # fmt: skip
 

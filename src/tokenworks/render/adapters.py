@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from tokenworks.catalog.engines import Engine
 from tokenworks.catalog.options import Lora as LoraFacts
+from tokenworks.render.quantities import mebibytes
 from tokenworks.spec.common import FlagValue, quantity_value
 from tokenworks.spec.lora import Adapter, Lora
 from tokenworks.spec.model import ModelRelease
@@ -16,11 +16,6 @@ FOLDER: Final = "/adapters"
 HELPER: Final = SmallResources(cpu="50m", memory="128Mi")
 """What a small program beside the engine asks for."""
 _DIGITS: Final = 12
-
-
-def mebibytes(size: float) -> str:
-    """Bytes as a quantity, rounded up."""
-    return f"{math.ceil(size / 2**20)}Mi"
 
 
 def adapter_storage(lora: Lora) -> str:
