@@ -1,6 +1,6 @@
 """Every allowed cell renders to its golden file; every other is refused in the words beside it.
 
-    .venv/bin/python -P -m tests.matrix.golden     writes the files anew
+.venv/bin/python -P -m tests.matrix.golden     writes the files anew
 """
 
 from __future__ import annotations
