@@ -140,7 +140,7 @@ class TestSideChannel:
             routers = [
                 d for d in pod.all.of("Deployment") if d["metadata"]["name"] == "demo-router"
             ]
-            if pod.cell.engine != "vllm" or not routers:
+            if pod.cell.engine != "vllm" or "demo-router" not in routers:
                 continue
             args = pod.all.container("demo-router")["args"]
             how = "mooncake" if pod.cell.topology == "split-mooncake" else "nixl"
