@@ -20,6 +20,7 @@ from typer import core
 from typer import main as typer_main
 
 import policies
+from hack import matrix
 from tokenworks.cli.main import build
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -172,7 +173,11 @@ def policies_page() -> str:
 def main() -> None:
     """Write every page."""
     OUT.mkdir(parents=True, exist_ok=True)
-    pages = {"commands.md": commands_page(), "policies.md": policies_page()}
+    pages = {
+        "commands.md": commands_page(),
+        "policies.md": policies_page(),
+        "engines-matrix.md": HEADER + matrix.page(ROOT),
+    }
     for file in sorted((ROOT / "schemas").glob("*.schema.json")):
         pages[f"{file.name.removesuffix('.schema.json')}.md"] = document_page(file)
     for old in OUT.glob("*.md"):

@@ -110,6 +110,14 @@ def test_programs(line: CommandLine, engine: str | None, form: str, model: str |
     assert (line.engine, line.form, line.model) == (engine, form, model)
 
 
+def test_a_script_starts_what_it_was_given() -> None:
+    script = 'ray start --head && exec "$@"'
+    line = read(["sh", "-c", script, "--", "vllm", "serve"], ["m", "-tp=8"])
+    assert (line.engine, line.model, line.script) == ("vllm", "m", script)
+    assert line.value("tensor-parallel-size") == 8
+    assert read(["sh", "-c", 'exec "$@"']).engine is None
+
+
 def test_positions_count_every_word() -> None:
     line = shell("cd /tmp && exec vllm serve m --port 1")
     flag = line.flags["port"]

@@ -228,8 +228,8 @@ class TestWorldSize:
         assert counted >= {
             "vllm single", "vllm single-data", "vllm single-stages", "vllm group", "vllm group-ray",
             "vllm wide-ep", "vllm split", "vllm split-groups", "sglang group",
-            "sglang split-groups",
-            "sglang split-rbg-groups", "sglang single-data", "trtllm single-stages",
+            "sglang split-groups", "sglang split-rbg-groups", "sglang single-data",
+            "trtllm single-stages",
         }  # fmt: skip
 
     def test_engines_without_a_count_of_ranks_are_known(self, pods: Sequence[Pod]) -> None:

@@ -133,6 +133,22 @@ class TestSideChannel:
             for other in mates(pod, pods):
                 assert reachable(pod, other, port), (pod, other)
 
+    def test_vllms_router_is_told_how_kv_travels_and_where_it_is_asked_for(
+        self, pods: Sequence[Pod]
+    ) -> None:
+        for pod in pods:
+            routers = [
+                d for d in pod.all.of("Deployment") if d["metadata"]["name"] == "demo-router"
+            ]
+            if pod.cell.engine != "vllm" or "demo-router" not in routers:
+                continue
+            args = pod.all.container("demo-router")["args"]
+            how = "mooncake" if pod.cell.topology == "split-mooncake" else "nixl"
+            assert args[args.index("--kv-connector") + 1] == how, pod
+            noted = pod.template["metadata"]["annotations"].get("vllm.ai/bootstrap-port")
+            asked = how == "mooncake" and pod.role == "prefill"
+            assert noted == (pod.env["VLLM_MOONCAKE_BOOTSTRAP_PORT"] if asked else None), pod
+
     def test_roles_are_told_which_they_are(self, pods: Sequence[Pod]) -> None:
         for pod in pods:
             if pod.cell.engine == "sglang" and pod.role != "engine":

@@ -141,7 +141,9 @@ LAYERS = (
         ("bench", "tokenworks", "local", "httpx", "rich", "yaml"),
         "measures from outside",
     ),
-    Layer("hack/*", ("tokenworks", "policies", "typer"), "writes what is generated"),
+    Layer(
+        "hack/*", ("hack", "tokenworks", "policies", "typer", "yaml"), "writes what is generated"
+    ),
 )
 
 

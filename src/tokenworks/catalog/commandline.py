@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from tokenworks.catalog.flags import (
@@ -201,16 +201,25 @@ def _flatten(
             yield _Part(statement, len(flat))
             flat.extend(statement.words)
             continue
+        script, given = inner
         values = {**env, **{name: _known(word) for name, word in statement.env.items()}}
-        yield from _flatten(statements(inner, values, open_env), values, open_env, flat, level + 1)
+        below = [_handed(part, given) for part in statements(script, values, open_env)]
+        yield from _flatten(below, values, open_env, flat, level + 1)
 
 
-def _inner(words: Sequence[Word]) -> str | None:
-    """The script that a statement gives to a shell, wrappers in front of it or not."""
+def _handed(statement: Statement, given: Sequence[Word]) -> Statement:
+    """With `"$@"` as the words that the shell was given."""
+    parts = [given if word.unknown == ("$@",) else (word,) for word in statement.words]
+    return replace(statement, words=tuple(word for part in parts for word in part))
+
+
+def _inner(words: Sequence[Word]) -> tuple[str, Sequence[Word]] | None:
+    """The script that a statement gives to a shell, wrappers in front of it or not, and what
+    the script gets as `"$@"`: the words after the one that is its name."""
     for position, word in enumerate(words):
         script = script_of(words[position:])
         if script is not None:
-            return script[1].text
+            return script[1].text, words[position + script[0] + 2 :]
         if position == 0 and base_name(word.text) not in _WRAPPERS:
             return None
     return None

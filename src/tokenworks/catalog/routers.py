@@ -188,7 +188,8 @@ class WorkerRouter(Document):
     engine: str
     command: tuple[str, ...] = Field(description="Empty: the image's entrypoint.")
     flags: RouterFlags
-    switches: tuple[str, ...] = Field(description="Arguments that it always gets.")
+    switches: tuple[str, ...] = Field(description="Arguments that it gets with NIXL.")
+    mooncake: tuple[str, ...] = Field(default=(), description="Those that it gets with Mooncake.")
     port: int
     metrics_port: int
     paths: RouterPaths

@@ -217,8 +217,9 @@ def _router_arguments(
     names, label = facts.flags, load_routing().llm_d.role_label
     mine = f"app.kubernetes.io/instance={release.model.metadata.name}"
     tenant = next(t for t in release.stack.tenants if t.metadata.name == release.model.spec.tenant)
+    mooncake = release.model.spec.topology.transfer == "mooncake"
     arguments = [
-        *facts.switches,
+        *(facts.mooncake if mooncake else facts.switches),
         names.split,
         names.host, "0.0.0.0",
         names.port, str(facts.port),

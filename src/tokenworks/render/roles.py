@@ -112,7 +112,7 @@ def _role(release: Release, role: RoleLayout) -> RoleValues:
         flags=flags,
         env={**(network.env if network else {}), **env, **found.env},
         labels=_labels(release, role),
-        annotations=_annotations(release, found),
+        annotations=_annotations(release, role, found),
         engine_port=_engine_port(release, role),
         endpoints=found.endpoints,
         health_port=found.health_port,
@@ -160,11 +160,13 @@ def _labels(release: Release, role: RoleLayout) -> dict[str, str]:
     return {load_routing().llm_d.role_label: role.name} if release.disaggregated else {}
 
 
-def _annotations(release: Release, found: Ranks) -> dict[str, str]:
+def _annotations(release: Release, role: RoleLayout, found: Ranks) -> dict[str, str]:
     router = release.own_router
     notes = dict(found.annotations)
-    if router is not None and "bootstrap" in found.ports:
-        notes[router.bootstrap_annotation] = str(found.ports["bootstrap"].port)
+    # SGLang's bootstrap server, or Mooncake's of vLLM: both are on prefill.
+    port = found.ports.get("bootstrap") or found.ports.get("mooncake")
+    if router is not None and port is not None and role.name == "prefill":
+        notes[router.bootstrap_annotation] = str(port.port)
     return notes
 
 

@@ -1,0 +1,41 @@
+"""Resources, labels and openness of roles."""
+
+from __future__ import annotations
+
+from tests.charts.documents import model, stack, variants
+from tokenworks.render.model import model_values
+from tokenworks.spec.model import ModelRelease
+from tokenworks.spec.values import RoleValues
+
+
+def roles(release: ModelRelease) -> dict[str, RoleValues]:
+    """Values of every role."""
+    return dict(model_values(stack(release), release).roles)
+
+
+def test_devices_are_shared_like_gpus() -> None:
+    devices = "vpc.amazonaws.com/efa"
+    assert roles(variants()["group"])["engine"].resources.devices[devices] == "32"
+    assert roles(variants()["split"])["decode"].resources.devices[devices] == "8"
+    assert roles(model())["engine"].resources.devices == {}
+
+
+def test_tcp_between_roles_opens_the_release_and_rdma_does_not() -> None:
+    over_tcp = model(topology={"kind": "disaggregated", "network": "tcp"}, pool="l4")
+    assert {role.open_to for role in roles(over_tcp).values()} == {"release"}
+    assert {role.open_to for role in roles(variants()["split"]).values()} == {"none"}
+    assert roles(variants()["group"])["engine"].open_to == "role"
+
+
+def test_decode_is_behind_its_sidecar_and_after_prefill() -> None:
+    both = roles(variants()["split"])
+    assert both["prefill"].sidecar is None and both["prefill"].engine_port is None
+    assert both["decode"].sidecar is not None and both["decode"].engine_port == 8200
+    assert (both["prefill"].after, both["decode"].after) == (None, "prefill")
+
+
+def test_routers_read_where_to_ask_for_kv_from_prefill_alone() -> None:
+    split = {"kind": "disaggregated", "router": "engine", "transfer": "mooncake"}
+    both = roles(model(topology=split))
+    assert both["prefill"].annotations == {"vllm.ai/bootstrap-port": "8998"}
+    assert both["decode"].annotations == {}
