@@ -12,6 +12,7 @@ from typing import Final
 
 from tokenworks.catalog.engines import Engine, load_routing
 from tokenworks.render.command import engine_of, engine_values, played, source
+from tokenworks.render.kv import reached, volume
 from tokenworks.render.picking import picker, router
 from tokenworks.render.quantities import mebibytes
 from tokenworks.render.roles import Release, roles
@@ -134,6 +135,7 @@ def model_values(stack: Stack, model: ModelRelease) -> ModelValues:
         probes=_probes(engine, time.start_seconds),
         timing=time,
         weights=weights,
+        kv=volume(model),
         scratch=scratch,
         roles=roles(release),
         expressed_as=model.spec.topology.expressed_as or "native",
@@ -146,5 +148,6 @@ def model_values(stack: Stack, model: ModelRelease) -> ModelValues:
             cluster_domain=DOMAIN,
             api_server=_API_SERVER,
             download=downloads(model, weights),
+            store=reached(model),
         ),
     )
