@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -214,3 +215,11 @@ def test_what_is_derived_may_not_be_set_and_absent_flags_are_no_flags() -> None:
     reserved = ENGINES["sglang"].reserved_flags()
     assert {"served-model-name", "host", "model-path", "enable-metrics"} <= reserved
     assert all(ENGINES[name].reserved_flags().isdisjoint({""}) for name in NAMES)
+
+
+def test_the_guide_to_caches_names_flags_that_exist() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "caches.md").read_text()
+    named = set(re.findall(r"`--([a-z0-9-]+)", guide))
+    known = {flag for engine in ENGINES.values() for flag in engine.options}
+    assert len(named) > 10
+    assert named - known == set()
