@@ -74,15 +74,13 @@ def _skips_waiting(manifest: Manifest) -> bool:
     """What the provider would wait for in vain, or what something else is waited for already.
 
     A Service is ready when its pods are, and those belong to a workload that is waited for; an
-    object scaled to zero never gets pods. Some claims are bound only when a pod uses them, and the
-    pods come after them.
+    object scaled to zero never gets pods. Claims may be bound only by the pods that come later.
     """
     spec: Manifest = manifest.get("spec") or {}
-    if manifest["kind"] == "PersistentVolumeClaim" and group_of(manifest) == "":
-        return True
     if manifest["kind"] == "Service" and group_of(manifest) == "":
         return spec.get("type", "ClusterIP") != "LoadBalancer"
-    return manifest["kind"] in _SCALED and spec.get("replicas") == 0
+    scaled = manifest["kind"] in _SCALED and spec.get("replicas") == 0
+    return scaled or manifest["kind"] == "PersistentVolumeClaim"
 
 
 def left_to_others(manifest: Manifest) -> list[str]:

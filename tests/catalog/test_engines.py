@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -238,3 +239,11 @@ def test_how_adapters_are_loaded_and_asked_for() -> None:
     assert ENGINES["sglang"].adapter_ranks("0.5.16") == ()
     apart = [ENGINES["vllm"].tells_adapters_apart(v) for v in ("0.26.0", "0.31.0", "0.32.0")]
     assert apart == [False, False, True]
+
+
+def test_the_guide_to_caches_names_flags_that_exist() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "caches.md").read_text()
+    named = set(re.findall(r"`--([a-z0-9-]+)", guide))
+    known = {flag for engine in ENGINES.values() for flag in engine.options}
+    assert len(named) > 10
+    assert named - known == set()

@@ -143,6 +143,7 @@ def variants() -> dict[str, ModelRelease]:
     none = {"flags": None, "image": None, "version": None}
     sglang = {"name": "sglang", **none}
     eight = {"resources": {"gpus": 8}, "replicas": 1}
+    store = {"address": "store.kv:50051", "namespace": "kv", "memory": "32G"}
     split = {"kind": "disaggregated", "tensorParallel": 2}
     return {
         "vllm": model(),
@@ -168,6 +169,16 @@ def variants() -> dict[str, ModelRelease]:
         "split": model(topology=split),
         "split-router": model(engine=sglang, topology={**split, "router": "engine"}),
         "split-group": model(engine=sglang, topology={**split, "expressedAs": "RoleBasedGroup"}),
+        "tiered": model(
+            caches={"offload": {"cpu": "32Gi", "nvme": {"size": "1Ti", "storageClass": "local"}}}
+        ),
+        "hicache": model(engine=sglang, caches={"offload": {"cpu": "32Gi"}}),
+        "mooncake": model(caches={"distributed": {"kind": "mooncake", **store}}),
+        "lmcache": model(engine=sglang, caches={"distributed": {"kind": "lmcache", **store}}),
+        "trtllm": model(
+            engine={"name": "trtllm", **none},
+            caches={"offload": {"cpu": "32Gi"}, "kv": {"dtype": "fp8"}},
+        ),
         "plain": model(engine={"name": "llamacpp", **none}),
         "adapters": model(lora=LORA),
         "adapters-sidecar": model(

@@ -158,3 +158,8 @@ def test_an_object_is_known_under_every_version_that_is_served() -> None:
 
 def _must_be_true(value: bool) -> None:
     assert value
+
+
+def test_a_claim_is_not_awaited_before_the_pods_that_bind_it() -> None:
+    claim = manifest("PersistentVolumeClaim", "x", namespace="a")
+    assert instructions(claim)[SKIP] == "true"

@@ -26,6 +26,12 @@ class KnownEngine:
     adapter_loading: Sequence[str] = ()
     python: str | None = "its image"
 
+    def tier_names(self, version: str) -> Set[str]:
+        return {"cpu", "mooncake"} if self.python and version != "9.9.9" else set()
+
+    def tier_settings(self) -> Set[str]:
+        return {"kv-transfer-config"}
+
     def reserved_flags(self) -> Set[str]:
         return {"port", "max-model-len"}
 

@@ -96,6 +96,10 @@ metadata:
     {{- include "model.podLabels" . | nindent 4 }}
   annotations:
     kubectl.kubernetes.io/default-container: engine
+    {{- with .root.Values.engine.files }}
+    # Engines read their files once.
+    checksum/files: {{ toJson . | sha256sum | quote }}
+    {{- end }}
     {{- with .role.annotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}

@@ -14,6 +14,15 @@ Volumes of an engine pod. All that it may write to has a limit.
     medium: Memory
     sizeLimit: {{ . | quote }}
 {{- end }}
+{{- with .root.Values.engine.files }}
+- name: files
+  configMap:
+    name: {{ include "model.filesName" $.root | quote }}
+    defaultMode: 292
+{{- end }}
+{{- with .root.Values.kv }}
+{{ include "model.kvVolume" . }}
+{{- end }}
 {{- include "model.weightsVolume" .root.Values.weights }}
 {{- if .root.Values.lora }}
 {{- include "model.adapterVolumes" .root }}
@@ -51,6 +60,28 @@ The weights: the node's disk, for this pod or for all; a claim; or an OCI image.
 {{- end -}}
 
 {{/*
+Name of the ConfigMap with the engine's files.
+*/}}
+{{- define "model.filesName" -}}
+{{ .Release.Name }}-engine-files
+{{- end -}}
+
+{{/*
+A disk for KV that leaves memory: a claim of the pod's own, gone with it.
+*/}}
+{{- define "model.kvVolume" -}}
+- name: kv
+  ephemeral:
+    volumeClaimTemplate:
+      spec:
+        accessModes: [ReadWriteOnce]
+        storageClassName: {{ .storageClass | quote }}
+        resources:
+          requests:
+            storage: {{ .size | quote }}
+{{- end -}}
+
+{{/*
 Where they are mounted.
 */}}
 {{- define "model.mounts" -}}
@@ -61,6 +92,12 @@ Where they are mounted.
 {{- if .role.resources.sharedMemory }}
 - name: shared-memory
   mountPath: /dev/shm
+{{- end }}
+{{- if .root.Values.engine.files }}
+- {name: files, mountPath: /etc/engine, readOnly: true}
+{{- end }}
+{{- with .root.Values.kv }}
+- {name: kv, mountPath: {{ .path | quote }}}
 {{- end }}
 {{- with .root.Values.weights }}{{ if ne .kind "none" }}
 - name: weights

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field
 
 from tokenworks.catalog.options import (
     CacheTier,
+    ConfigFile,
     DrainFlag,
     FlagName,
     ImageStart,
@@ -142,6 +143,7 @@ class Engine(Document):
     kv_dtypes: KvDtypes | None = None
     offload: dict[Tier, CacheTier] = Field(default_factory=dict[Tier, CacheTier])
     distributed_kv: dict[Store, CacheTier] = Field(default_factory=dict[Store, CacheTier])
+    config_file: ConfigFile | None = None
     lora: Lora | None = None
     env: dict[str, str]
     caches: dict[str, str]
@@ -186,8 +188,9 @@ class Engine(Document):
         prefix = self.prefix_cache.flag if self.prefix_cache is not None else None
         ranks = self.parallel.model_dump(exclude_none=True).values()
         weights = (self.weights_flag, self.hub_flag)
-        flags = (*derived.values(), drain, prefix, *ranks, *weights, *self._adapter_flags())
-        return frozenset(flag for flag in flags if flag)
+        file = self.config_file.flag if self.config_file is not None else None
+        own = (*derived.values(), drain, prefix, *ranks, *weights, *self._adapter_flags())
+        return frozenset(flag for flag in (file, *own) if flag)
 
     def _adapter_flags(self) -> tuple[str | None, ...]:
         """Adapters come from the approved list alone."""
@@ -210,6 +213,21 @@ class Engine(Document):
         """Whether another adapter may take a loaded one's name: its KV is not reused then."""
         since = self.lora.path_in_prefix if self.lora else None
         return since is not None and not older(version, since)
+
+    def tiers_in(self, version: str) -> dict[str, CacheTier]:
+        """Places for KV beyond the GPU that the version knows, by name."""
+        tiers: dict[str, CacheTier] = {**self.offload, **self.distributed_kv}
+        return {n: t for n, t in tiers.items() if not (t.since and older(version, t.since))}
+
+    def tier_names(self, version: str) -> frozenset[str]:
+        """Names of those places."""
+        return frozenset(self.tiers_in(version))
+
+    def tier_settings(self) -> frozenset[str]:
+        """Flags and variables that are derived when one of them is asked for."""
+        tiers = (*self.offload.values(), *self.distributed_kv.values())
+        flags = {flag for tier in tiers for flag in (*tier.flags, tier.size_flag) if flag}
+        return frozenset(flags | {name for tier in tiers for name in tier.env})
 
     def metrics_of(self, version: str) -> Metrics:
         """Metric names of that version."""

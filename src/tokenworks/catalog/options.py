@@ -193,7 +193,7 @@ class CacheTier(Document):
         description="Flags with an example value.",
     )
     size_flag: FlagName | None = Field(default=None, description="Flag that gets the size.")
-    size_unit: Literal["GiB", "GB", "bytes", "ratio"] | None = Field(
+    size_unit: Literal["GiB", "GB", "MiB", "bytes", "ratio"] | None = Field(
         default=None, description="Unit of that size."
     )
     size_of: Literal["pod", "rank"] | None = Field(
@@ -201,7 +201,20 @@ class CacheTier(Document):
     )
     env: dict[EnvName, str] = Field(default_factory=dict[str, str])
     since: Version | None = None
+    shared_memory: bool = Field(default=False, description="The memory is a file in /dev/shm.")
     meaning: str
+    source: str
+
+
+class ConfigFile(Document):
+    """A YAML file for settings that the engine has no flags for."""
+
+    flag: FlagName = Field(description="Flag that names the file.")
+    always: dict[str, object] = Field(description="What is in it for every release.")
+    prefix: tuple[str, ...] = Field(description="Keys that lead to the switch of prefix reuse.")
+    kv_dtype: tuple[str, ...] = Field(description="Keys that lead to the KV cache's type.")
+    block_size: tuple[str, ...] = Field(description="Keys that lead to the tokens of a block.")
+    host_memory: tuple[str, ...] = Field(description="Keys that lead to bytes of memory for KV.")
     source: str
 
 

@@ -14,6 +14,7 @@ from typing import Final
 from tokenworks.catalog.engines import Engine, load_engines
 from tokenworks.errors import UsageError
 from tokenworks.render.adapters import adapter_env, adapter_flags
+from tokenworks.render.kv import tiers
 from tokenworks.spec.common import FlagValue, Image
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.stack import Stack
@@ -219,8 +220,9 @@ def engine_values(
             version that has no image.
     """
     given, engine = model.spec.engine, engine_of(model)
-    derived = shared_flags(model)
-    env = _derived_env(model, engine, weights)
+    beyond = tiers(model, engine, version_of(model))
+    derived = {**shared_flags(model), **beyond.flags}
+    env = {**_derived_env(model, engine, weights), **beyond.env}
     _refuse_repeated(stack, model, "flags", given.flags, {*engine.reserved_flags(), *derived})
     _refuse_repeated(stack, model, "env", given.env, (*env, engine.hub_token or ""))
     flags, set_by_env = settle(engine, {**given.flags, **derived})
@@ -242,6 +244,7 @@ def engine_values(
             words=engine.style.written,
         ),
         env={**given.env, **set_by_env, **env},
+        files=dict(beyond.files),
         secret_env=_secrets(model, engine),
         port=engine.port,
         user=engine.user,

@@ -14,6 +14,7 @@ from tokenworks.catalog.adapters import adapter_facts
 from tokenworks.catalog.engines import Engine, load_routing
 from tokenworks.render.adapters import downloads_adapters, lora_values
 from tokenworks.render.command import engine_of, engine_values, played, source, version_of
+from tokenworks.render.kv import reached, volume
 from tokenworks.render.picking import picker, router
 from tokenworks.render.quantities import mebibytes
 from tokenworks.render.roles import Release, roles
@@ -142,6 +143,7 @@ def model_values(stack: Stack, model: ModelRelease) -> ModelValues:
         probes=_probes(engine, time.start_seconds),
         timing=time,
         weights=weights,
+        kv=volume(model),
         scratch=scratch,
         roles=roles(release),
         expressed_as=model.spec.topology.expressed_as or "native",
@@ -156,5 +158,6 @@ def model_values(stack: Stack, model: ModelRelease) -> ModelValues:
             api_server=_API_SERVER,
             download=downloads(model, weights)
             or (downloads_adapters(model.spec.lora) and not played(model)),
+            store=reached(model),
         ),
     )

@@ -11,7 +11,8 @@ from tokenworks.catalog.engines import Engine, load_routing
 from tokenworks.catalog.network import NetworkFacts, load_networks
 from tokenworks.catalog.routers import LlmDVersion, WorkerRouter
 from tokenworks.render.adapters import HELPER, adapter_storage
-from tokenworks.render.command import engine_of, played, settle
+from tokenworks.render.command import engine_of, played, settle, version_of
+from tokenworks.render.kv import among_themselves, shared_memory
 from tokenworks.render.quantities import mebibytes
 from tokenworks.render.ranks import Ranks, ranks
 from tokenworks.spec.common import Toleration, quantity_value
@@ -140,6 +141,8 @@ def _open_to(
     """RDMA leaves the pod network alone; TCP between roles takes ports as they come."""
     if release.disaggregated and network is not None and not network.rdma:
         return "release"
+    if among_themselves(release.model):
+        return "release"
     return "role" if role.grouped else "none"
 
 
@@ -205,14 +208,7 @@ def _sidecar(release: Release, role: RoleLayout) -> SidecarValues | None:
 
 def _resources(release: Release, role: RoleLayout, network: NetworkFacts | None) -> ModelResources:
     asked = role.resources
-    shared = asked.shared_memory or ("8Gi" if role.ranks > role.nodes else None)
-    if (
-        shared is None
-        and asked.gpus == 0
-        and release.engine.cpu_shared_memory
-        and not played(release.model)
-    ):
-        shared = release.engine.cpu_shared_memory
+    shared = _shared(release, role)
     return ModelResources(
         gpus=asked.gpus,
         gpu_resource=GPU,
@@ -224,6 +220,16 @@ def _resources(release: Release, role: RoleLayout, network: NetworkFacts | None)
         shared_memory=shared,
         devices=_devices(release, role, network),
     )
+
+
+def _shared(release: Release, role: RoleLayout) -> str | None:
+    """/dev/shm: for what ranks tell each other, and for KV that lies there."""
+    asked = role.resources
+    on_cpu = asked.gpus == 0 and not played(release.model)
+    alone = release.engine.cpu_shared_memory if on_cpu else None
+    usual = asked.shared_memory or ("8Gi" if role.ranks > role.nodes else alone)
+    kv = shared_memory(release.model, release.engine, version_of(release.model))
+    return mebibytes(quantity_value(usual or "1Gi") + kv) if kv else usual
 
 
 def _devices(release: Release, role: RoleLayout, network: NetworkFacts | None) -> dict[str, str]:

@@ -115,16 +115,21 @@ class KvCache(Document):
 
 
 class NvmeOffload(Document):
-    """Files for blocks that leave the pod's memory."""
+    """Files for blocks that leave the pod's memory, on a volume of each pod's own.
 
-    size: Size = Field(description="Of each pod; part of its ephemeral storage.")
+    Engines do not bound them. A volume that is full refuses more; a folder of the node's disk
+    would have its pod evicted.
+    """
+
+    size: Size = Field(description="Of each pod's volume.")
+    storage_class: Name = Field(description="Class of that volume: a local disk's.")
 
 
 class Offload(Document):
     """Where blocks go that leave the GPU; they belong to the pod alone."""
 
     cpu: Size | None = Field(default=None, description="Memory of each pod, part of its memory.")
-    nvme: NvmeOffload | None = Field(default=None, description="The node's disk, behind memory.")
+    nvme: NvmeOffload | None = Field(default=None, description="A disk, behind memory.")
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Offload:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Final
 
 from tokenworks.spec.common import quantity_value
@@ -19,6 +19,7 @@ _KEPT_NOWHERE: Final = {
     "dummy": "are none",
 }
 """Schemes whose weights have no cache, and why."""
+_PLACES: Final = {"cpu": "memory", "nvme": "files"}
 _WEIGHTS: Final[FieldPath] = ("spec", "caches", "weights")
 
 
@@ -26,6 +27,7 @@ def check_caches(
     model: Sourced[ModelRelease], documents: Documents, facts: EngineFacts
 ) -> Iterator[Problem]:
     """Every problem of a release's caches."""
+    yield from _beyond_the_gpu(model, documents, facts)
     scheme = model.document.spec.model.uri.partition("://")[0]
     if scheme in _KEPT_NOWHERE:
         yield from _of_nothing(model, scheme)
@@ -124,3 +126,132 @@ def _no_disk(model: Sourced[ModelRelease], role: RoleLayout, documents: Document
         f"pools with localStorage: {listed(having, 'none')}",
         "add localStorage to the pool, or choose kind ephemeral",
     )
+
+
+# KV beyond the GPU
+
+
+def _beyond_the_gpu(
+    model: Sourced[ModelRelease], documents: Documents, facts: EngineFacts
+) -> Iterator[Problem]:
+    caches, engine = model.document.spec.caches, model.document.spec.engine
+    asked = _asked(model.document)
+    if not asked:
+        return
+    known = facts.tier_names(engine.version or facts.default)
+    for path, tier in asked:
+        if tier not in known:
+            yield _unknown_tier(model, path, tier, known)
+    yield from _alone(model, facts)
+    yield from _fits(model)
+    if caches.distributed is not None and caches.distributed.transport == "rdma":
+        yield from _rdma(model, documents)
+
+
+def _asked(model: ModelRelease) -> list[tuple[FieldPath, str]]:
+    """Places for KV that the document asks for, and where it does."""
+    caches, found = model.spec.caches, list[tuple[FieldPath, str]]()
+    if caches.offload is not None:
+        found.append((("spec", "caches", "offload", "cpu"), "cpu"))
+        if caches.offload.nvme is not None:
+            found.append((("spec", "caches", "offload", "nvme"), "nvme"))
+    if caches.distributed is not None:
+        found.append((("spec", "caches", "distributed", "kind"), caches.distributed.kind))
+    return found
+
+
+def _unknown_tier(
+    model: Sourced[ModelRelease], path: FieldPath, tier: str, known: Set[str]
+) -> Problem:
+    engine = model.document.spec.engine
+    version = f" {engine.version}" if engine.version else ""
+    return model.problem(
+        path,
+        f"engine {engine.name}{version} cannot keep KV in {_PLACES.get(tier, tier)}",
+        listed({_PLACES.get(name, name) for name in known}, "none"),
+        "remove it, or choose another engine or version",
+    )
+
+
+def _alone(model: Sourced[ModelRelease], facts: EngineFacts) -> Iterator[Problem]:
+    """Engines move KV in one way at a time."""
+    spec = model.document.spec
+    caches = spec.caches
+    first: FieldPath = ("spec", "caches", "offload" if caches.offload else "distributed")
+    if spec.topology.kind == "disaggregated":
+        yield model.problem(
+            first,
+            "prefill and decode hand over KV already, and an engine takes one way of moving it",
+            "topology single, multi-node or wide-ep",
+            "remove it, or choose another topology",
+        )
+    if caches.offload is not None and caches.distributed is not None:
+        yield model.problem(
+            ("spec", "caches", "distributed"),
+            "found it beside offload, and an engine takes one way of moving KV",
+            "distributed, whose memory comes before the store, or offload",
+            "remove one of them",
+        )
+    if not caches.prefix:
+        yield model.problem(
+            first,
+            "has no meaning without prefix, which is what finds kept blocks",
+            "prefix: true",
+            "remove it, or set prefix: true",
+        )
+    for name in sorted({*spec.engine.flags, *spec.engine.env} & facts.tier_settings()):
+        field = "flags" if name in spec.engine.flags else "env"
+        yield model.problem(
+            ("spec", "engine", field, name),
+            f"is derived from spec.caches.{first[-1]}",
+            None,
+            "remove it",
+        )
+
+
+def _fits(model: Sourced[ModelRelease]) -> Iterator[Problem]:
+    """What KV takes of a pod's memory is not there for the engine."""
+    caches = model.document.spec.caches
+    kv = caches.offload.cpu if caches.offload else None
+    field: FieldPath = ("spec", "caches", "offload", "cpu")
+    if caches.distributed is not None:
+        kv, field = caches.distributed.memory, ("spec", "caches", "distributed", "memory")
+    for role in layout(model.document.spec):
+        shared = role.resources.shared_memory or ("8Gi" if role.ranks > role.nodes else "1Gi")
+        taken = quantity_value(kv or "1") + quantity_value(shared)
+        if taken >= quantity_value(role.resources.memory):
+            yield model.problem(
+                field,
+                f"found {kv}, which with {shared} of /dev/shm leaves nothing of the pod's "
+                f"{role.resources.memory} of memory",
+                "less than memory",
+                "raise resources.memory, or lower it",
+            )
+        elif caches.distributed is not None:
+            yield from _enough(model, role)
+
+
+def _enough(model: Sourced[ModelRelease], role: RoleLayout) -> Iterator[Problem]:
+    """Stores count in whole gigabytes a rank, one of them for what is under way."""
+    store = model.document.spec.caches.distributed
+    ranks = max(1, role.ranks // role.nodes)
+    if store is not None and quantity_value(store.memory) < 2e9 * ranks:
+        yield model.problem(
+            ("spec", "caches", "distributed", "memory"),
+            f"found {store.memory} for {ranks} ranks of a pod, which take whole gigabytes",
+            f"at least {2 * ranks}G",
+            "raise it",
+        )
+
+
+def _rdma(model: Sourced[ModelRelease], documents: Documents) -> Iterator[Problem]:
+    for role in layout(model.document.spec):
+        pool = documents.pools.get(role.pool or "")
+        if pool is None or pool.rdma is None or model.document.spec.topology.kind == "single":
+            yield model.problem(
+                ("spec", "caches", "distributed", "transport"),
+                "found rdma, but the pods get no RDMA devices",
+                "tcp; rdma for groups on a pool with rdma",
+                "write tcp",
+            )
+            return

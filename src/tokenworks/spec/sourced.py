@@ -43,6 +43,14 @@ class EngineFacts(Protocol):
         """Schemes of weights it can read."""
         ...
 
+    def tier_names(self, version: str) -> Set[str]:
+        """Places for KV beyond the GPU: cpu, nvme, lmcache, mooncake, hicache."""
+        ...
+
+    def tier_settings(self) -> Set[str]:
+        """Flags and variables that are derived when one of them is asked for."""
+        ...
+
     @property
     def divides(self) -> Collection[str]:
         """Fields of the topology besides tensorParallel by which it divides a pod's GPUs."""

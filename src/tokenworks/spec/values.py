@@ -36,6 +36,7 @@ Annotations = dict[LabelKey, str]
 Seconds = Annotated[int, Field(ge=1, le=604_800)]
 HttpPath = Annotated[str, Form(r"/[!-~]*", "a path that begins with /")]
 Folder = Annotated[str, Form(r"(/[A-Za-z0-9._-]+)+", "an absolute path without blanks")]
+FileName = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9._-]*", "a file name")]
 HeaderName = Annotated[str, Form(r"[A-Za-z0-9-]{1,64}", "letters, digits and dashes")]
 Cidr = Annotated[str, Form(r"[0-9a-fA-F.:]+/[0-9]{1,3}", "an address range such as 10.0.0.0/8")]
 DnsName = Annotated[
@@ -124,6 +125,9 @@ class EngineValues(Document):
     filled_flags: FilledFlags = Field(description="Flags that are filled from other values.")
     style: FlagStyle = Field(description="How flags are written.")
     env: dict[EnvName, str] = Field(description="Environment; never secrets.")
+    files: dict[FileName, str] = Field(
+        description="Files in /etc/engine, which flags or variables name: name and contents."
+    )
     secret_env: dict[EnvName, SecretKey] = Field(description="Environment from Secrets.")
     port: Port = Field(description="Port that requests and metrics are asked on.")
     user: Annotated[int, Field(ge=1)] = Field(description="Uid and gid; never root.")
@@ -249,6 +253,14 @@ class WeightsValues(Document):
         "its node has not got them yet; null: they are there.",
     )
     image: Image | None = Field(default=None, description="image: the image.")
+    path: Folder = Field(description="Where it is mounted.")
+
+
+class KvValues(Document):
+    """A volume of each pod for KV that leaves its memory; it goes with the pod."""
+
+    size: Bytes = Field(description="What it asks for; more is refused, and no reason to evict.")
+    storage_class: Name = Field(description="Its class.")
     path: Folder = Field(description="Where it is mounted.")
 
 
@@ -380,11 +392,23 @@ class Network(Document):
     cluster_domain: DnsName = Field(description="DNS suffix of Services.")
 
 
+class StoreNetwork(Document):
+    """Where a store of KV answers."""
+
+    namespace: Name = Field(description="Its namespace.")
+    port: Port | None = Field(
+        default=None, description="Its port; null: it and its memory choose their own."
+    )
+
+
 class ModelNetwork(Network):
     """Who may talk to a model's pods."""
 
     api_server: ApiServer = Field(description="The picker watches pods there.")
     download: bool = Field(description="Whether the engine fetches weights over HTTPS.")
+    store: StoreNetwork | None = Field(
+        default=None, description="A store of KV that pods ask; null: none."
+    )
 
 
 class WorkerValues(Document):
@@ -487,6 +511,7 @@ class ModelValues(Document):
     probes: Probes = Field(description="How the pod is asked whether it lives.")
     timing: Timing = Field(description="How long starting and stopping may take.")
     weights: WeightsValues = Field(description="Where weights live.")
+    kv: KvValues | None = Field(default=None, description="A disk for KV; null: none.")
     scratch: ScratchValues = Field(description="What else the engine writes to.")
     roles: Annotated[dict[Name, RoleValues], Field(min_length=1)] = Field(
         description="Role: its pods. One role called `engine`, or `prefill` and `decode`."

@@ -1,0 +1,218 @@
+"""KV beyond the GPU: a release's offload and distributed caches as flags, variables and files.
+
+What each engine calls a thing is the catalog's knowledge; how much of the pod's memory each of
+its ranks may take is worked out here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from tokenworks.catalog.engines import Engine
+from tokenworks.catalog.options import CacheTier
+from tokenworks.spec.caches import Distributed, Offload
+from tokenworks.spec.common import FlagValue, quantity_value
+from tokenworks.spec.layout import RoleLayout, layout
+from tokenworks.spec.model import ModelRelease
+from tokenworks.spec.values import KvValues, StoreNetwork
+
+FILES: Final = "/etc/engine"
+"""Where the chart mounts the engine's files."""
+KV: Final = "/kv"
+_UNITS: Final = {"GiB": 2.0**30, "GB": 1e9, "MiB": 2.0**20, "bytes": 1.0}
+_BUFFER_GB: Final = 1
+"""Part of what a rank gives to Mooncake that it sends from and receives into."""
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """What the engine is told."""
+
+    flags: Mapping[str, FlagValue] = field(default_factory=dict[str, FlagValue])
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def plus(self, other: Tiers) -> Tiers:
+        """Both."""
+        return Tiers(
+            {**self.flags, **other.flags},
+            {**self.env, **other.env},
+            {**self.files, **other.files},
+        )
+
+
+def tiers(model: ModelRelease, engine: Engine, version: str) -> Tiers:
+    """Flags, variables and files of every place that KV may go to."""
+    caches, known = model.spec.caches, engine.tiers_in(version)
+    role = layout(model.spec)[0]
+    found = _config_file(model, engine, role)
+    if caches.offload is not None and engine.config_file is None:
+        found = found.plus(_offload(model, caches.offload, known, role))
+    if caches.distributed is not None:
+        store = caches.distributed
+        found = found.plus(_distributed(model, store, known[store.kind], role))
+    return found
+
+
+# Memory
+
+
+def share(size: str, tier: CacheTier, role: RoleLayout) -> int | float:
+    """A pod's size in the tier's unit: of each rank, or of all ranks together."""
+    unit = _UNITS[tier.size_unit or "bytes"]
+    per_pod = max(1, role.ranks // role.nodes)
+    times = 1 / per_pod if tier.size_of == "rank" else role.nodes
+    found = quantity_value(size) * times / unit
+    # Rounded down: a rank that takes less than its share does no harm.
+    return round(found, 3) if tier.size_unit == "GiB" else int(found)
+
+
+def shared_memory(model: ModelRelease, engine: Engine, version: str) -> float:
+    """Bytes of /dev/shm that offloaded KV takes in each pod."""
+    offload = model.spec.caches.offload
+    if offload is None or offload.cpu is None:
+        return 0
+    tier = engine.tiers_in(version).get("cpu")
+    return quantity_value(offload.cpu) if tier is not None and tier.shared_memory else 0
+
+
+# Places
+
+
+def _offload(
+    model: ModelRelease, offload: Offload, known: Mapping[str, CacheTier], role: RoleLayout
+) -> Tiers:
+    memory, disk = known["cpu"], known.get("nvme")
+    size = share(str(offload.cpu), memory, role)
+    if offload.nvme is None or disk is None:
+        flag = {memory.size_flag: size} if memory.size_flag else {}
+        return Tiers({**_plain(memory), **flag}, memory.env)
+    if model.spec.engine.name == "vllm":
+        return Tiers(_vllm_tiered(str(offload.cpu), disk, role), disk.env)
+    flag = {memory.size_flag: size} if memory.size_flag else {}
+    return Tiers({**_plain(memory), **_plain(disk), **flag}, {**memory.env, **disk.env})
+
+
+def _plain(tier: CacheTier) -> dict[str, FlagValue]:
+    flags: dict[str, Any] = dict(tier.flags)
+    return flags
+
+
+def _vllm_tiered(size: str, disk: CacheTier, role: RoleLayout) -> dict[str, FlagValue]:
+    """vLLM's disk tier lies behind its memory tier, in one connector."""
+    config: dict[str, Any] = json.loads(json.dumps(disk.flags["kv-transfer-config"]))
+    total = int(quantity_value(size) * role.nodes)
+    config["kv_connector_extra_config"] |= {"cpu_bytes_to_use": total}
+    config["kv_connector_extra_config"].pop("block_size", None)
+    return {"kv-transfer-config": config}
+
+
+def _distributed(
+    model: ModelRelease, store: Distributed, tier: CacheTier, role: RoleLayout
+) -> Tiers:
+    size, sglang = int(share(store.memory, tier, role)), model.spec.engine.name == "sglang"
+    if store.kind == "lmcache":
+        return _lmcache(store, tier, size, sglang)
+    if sglang:
+        env = {
+            **tier.env,
+            "MOONCAKE_MASTER": store.address,
+            "MOONCAKE_PROTOCOL": store.transport,
+        }
+        return Tiers({**_plain(tier), "hicache-size": size}, env)
+    return Tiers(_plain(tier), tier.env, {"mooncake.json": _mooncake(store, size)})
+
+
+def _lmcache(store: Distributed, tier: CacheTier, size: int, sglang: bool) -> Tiers:
+    url = f"lm://{store.address}"
+    if sglang:
+        settings = {
+            "local_cpu": True,
+            "max_local_cpu_size": size,
+            "remote_url": url,
+            "remote_serde": "naive",
+        }
+        return Tiers(_plain(tier), tier.env, {"lmcache.yaml": _yaml(settings)})
+    env = {
+        **tier.env,
+        "LMCACHE_MAX_LOCAL_CPU_SIZE": str(size),
+        "LMCACHE_REMOTE_URL": url,
+    }
+    return Tiers(_plain(tier), env)
+
+
+def _mooncake(store: Distributed, size: int) -> str:
+    settings = {
+        "metadata_server": "P2PHANDSHAKE",
+        "master_server_address": store.address,
+        "global_segment_size": f"{size - _BUFFER_GB}GB",
+        "local_buffer_size": f"{_BUFFER_GB}GB",
+        "protocol": store.transport,
+        "device_name": "",
+    }
+    return json.dumps(settings, indent=2) + "\n"
+
+
+# TensorRT-LLM's file
+
+
+def _config_file(model: ModelRelease, engine: Engine, role: RoleLayout) -> Tiers:
+    """Settings that the engine reads from a file alone."""
+    file, caches = engine.config_file, model.spec.caches
+    if file is None:
+        return Tiers()
+    settings: dict[str, Any] = dict(file.always)
+    offload = caches.offload
+    memory = share(str(offload.cpu), engine.offload["cpu"], role) if offload else None
+    for keys, value in (
+        (file.prefix, caches.prefix),
+        (file.kv_dtype, caches.kv.dtype),
+        (file.block_size, caches.kv.block_size),
+        (file.host_memory, memory),
+    ):
+        if value is not None:
+            _put(settings, keys, value)
+    return Tiers({file.flag: f"{FILES}/engine.yaml"}, {}, {"engine.yaml": _yaml(settings)})
+
+
+def _put(settings: dict[str, Any], keys: tuple[str, ...], value: object) -> None:
+    *parents, last = keys
+    for key in parents:
+        settings = settings.setdefault(key, {})
+    settings[last] = value
+
+
+def _yaml(settings: Mapping[str, object]) -> str:
+    return yaml.safe_dump(dict(settings), default_flow_style=False)
+
+
+# Around the engine
+
+
+def volume(model: ModelRelease) -> KvValues | None:
+    """The disk for KV, if there is one."""
+    offload = model.spec.caches.offload
+    if offload is None or offload.nvme is None:
+        return None
+    disk = offload.nvme
+    return KvValues(size=disk.size, storage_class=disk.storage_class, path=KV)
+
+
+def reached(model: ModelRelease) -> StoreNetwork | None:
+    """The store that pods ask. Mooncake moves blocks over ports that its members choose."""
+    store = model.spec.caches.distributed
+    if store is None:
+        return None
+    port = int(store.address.rpartition(":")[2]) if store.kind == "lmcache" else None
+    return StoreNetwork(namespace=store.namespace, port=port)
+
+
+def among_themselves(model: ModelRelease) -> bool:
+    """Whether the release's pods hold blocks for each other."""
+    store = model.spec.caches.distributed
+    return store is not None and store.kind == "mooncake" and model.spec.engine.name == "vllm"
