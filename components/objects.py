@@ -73,14 +73,13 @@ def _wait_for(manifest: Manifest) -> Sequence[str]:
 def _skips_waiting(manifest: Manifest) -> bool:
     """What the provider would wait for in vain, or what something else is waited for already.
 
-    A Service is ready when its pods are, and those belong to a workload that is waited for; an
-    object scaled to zero never gets pods. Claims may be bound only by the pods that come later.
+    A Service is ready when its workload is, zero replicas have no pods, pods bind claims later.
     """
     spec: Manifest = manifest.get("spec") or {}
     if manifest["kind"] == "Service" and group_of(manifest) == "":
         return spec.get("type", "ClusterIP") != "LoadBalancer"
-    scaled = manifest["kind"] in _SCALED and spec.get("replicas") == 0
-    return scaled or manifest["kind"] == "PersistentVolumeClaim"
+    claim = manifest["kind"] == "PersistentVolumeClaim"
+    return claim or (manifest["kind"] in _SCALED and spec.get("replicas") == 0)
 
 
 def left_to_others(manifest: Manifest) -> list[str]:
