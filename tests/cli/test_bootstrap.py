@@ -73,7 +73,7 @@ def test_nothing_is_installed_where_nothing_is_missing(
 def test_what_the_machine_refuses_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refused(groups: object) -> None:
+    def refused(*_: object) -> None:
         raise PermissionError(13, "Permission denied", "/clone/.venv")
 
     monkeypatch.setattr(bootstrap, "prepare", refused)
