@@ -6,6 +6,7 @@ the pickers, the sidecar and the engines' own routers are the real ones.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -127,9 +128,15 @@ def test_a_dead_worker_rebuilds_its_group_while_the_other_answers(
 
 @pytest.mark.parametrize("model", SPLIT)
 def test_decode_starts_once_prefill_answers(models: Platform, model: str) -> None:
-    (prefill,) = parts(models, model, "prefill")
+    """Told by the decode pod alone, so it holds however often prefill was replaced since."""
     (decode,) = parts(models, model, "decode")
-    assert started(decode) >= (since_ready(prefill) or "never")
+    waiters = {c["name"]: c["state"] for c in decode["status"]["initContainerStatuses"]}
+    ended = waiters["wait-for-prefill"]["terminated"]
+    assert ended["exitCode"] == 0
+    assert ended["finishedAt"] <= started(decode)
+    name = decode["metadata"]["name"]
+    log = models.kubectl("logs", "-n", NAMESPACE, name, "-c", "wait-for-prefill")
+    assert re.search(rf"http://{model}-prefill-ready:\d+/\S* answers", log), log
 
 
 @pytest.mark.parametrize("model", SPLIT)
