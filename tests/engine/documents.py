@@ -31,8 +31,6 @@ CPU_FLAGS = {
     "dtype": "float32",
     # Compiling wants a C++ compiler in the image and minutes of time.
     "enforce-eager": True,
-    # Its gauge is one that the picker reads, and vLLM has it only with adapters allowed.
-    "enable-lora": True,
 }
 """Flags that a CPU, or an engine that has to start soon, needs."""
 

@@ -112,7 +112,8 @@ def test_a_completion_comes_through_the_gateway(served: Platform, url: str) -> N
 
 def test_every_metric_of_the_catalogue_exists(served: Platform, url: str) -> None:
     complete(url, "hello")
-    names = {name for name in VLLM.metrics.model_dump().values() if name}
+    # The one about adapters is there only where adapters are allowed (seen with 0.32.0).
+    names = {name for name in VLLM.metrics.model_dump(exclude={"lora"}).values() if name}
     assert names - samples(served).keys() == set()
 
 

@@ -131,9 +131,11 @@ class TestProbesThatLie:
             ports = {p["name"]: p["containerPort"] for p in leader.engine["ports"]}
             for name, probe in pod.probes().items():
                 ask = leader.probes()[name]["httpGet"]
-                url = f"http://$(LWS_LEADER_ADDRESS):{ports[ask['port']]}{ask['path']}"
                 command = probe["exec"]["command"]
-                assert command[-1] == url, (pod, name)
+                host, port, path, seconds = command[-4:]
+                assert host == "$(LWS_LEADER_ADDRESS)", (pod, name)
+                assert (port, path) == (str(ports[ask["port"]]), ask["path"]), (pod, name)
+                assert 0 < int(seconds) <= probe["timeoutSeconds"], (pod, name)
                 assert "exit 0" not in " ".join(command), (pod, name)
 
 

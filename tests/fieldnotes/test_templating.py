@@ -109,7 +109,7 @@ class TestMisspeltValues:
         values = values_of(cell(topology))
         free = {
             "flags", "env", "labels", "annotations", "devices", "nodeSelector", "config",
-            "secretEnv", "podLabels", "ports", "roles",
+            "secretEnv", "podLabels", "ports", "roles", "files",
         }  # fmt: skip
         closed = [path for path in maps(values) if not free & set(path[-1:])]
         deepest = [p for p in closed if not free - {"roles"} & set(p)]

@@ -1,11 +1,12 @@
 """Fail unless RDMA can work in this pod: its devices are there, memory may be locked for them."""
 
-import os
+import pathlib
 import resource
 import sys
 
 problems = []
-if not os.path.isdir("/dev/infiniband") or not os.listdir("/dev/infiniband"):
+devices = pathlib.Path("/dev/infiniband")
+if not devices.is_dir() or not any(devices.iterdir()):
     problems.append("no device in /dev/infiniband: the device plugin gave none")
 limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
 # Below this not even the queues of one device fit; nodes for RDMA set it to unlimited.

@@ -14,21 +14,28 @@ Volumes of an engine pod. All that it may write to has a limit.
     medium: Memory
     sizeLimit: {{ . | quote }}
 {{- end }}
-{{- with .root.Values.engine.files }}
+{{- include "model.filledVolumes" .root }}
+{{- end -}}
+
+{{/*
+Volumes that come with something in them, or are filled before the engine starts.
+*/}}
+{{- define "model.filledVolumes" -}}
+{{- if .Values.engine.files }}
 - name: files
   configMap:
-    name: {{ include "model.filesName" $.root | quote }}
+    name: {{ include "model.filesName" . | quote }}
     defaultMode: 292
 {{- end }}
-{{- with .root.Values.kv }}
+{{- with .Values.kv }}
 {{ include "model.kvVolume" . }}
 {{- end }}
-{{- include "model.weightsVolume" .root.Values.weights }}
-{{- if .root.Values.lora }}
-{{- include "model.adapterVolumes" .root }}
+{{- include "model.weightsVolume" .Values.weights }}
+{{- if .Values.lora }}
+{{- include "model.adapterVolumes" . }}
 {{- end }}
-{{- if .root.Values.weights.fetch }}
-{{ include "model.weightsProgram" .root }}
+{{- if .Values.weights.fetch }}
+{{ include "model.weightsProgram" . }}
 {{- end }}
 {{- end -}}
 

@@ -41,7 +41,8 @@ def _images(stack: Stack) -> Iterator[Image]:
     for component in bill().components.values():
         yield from component.images.values()
     for engine in load_engines().engines.values():
-        yield from (version.image for version in engine.versions.values())
+        for version in engine.versions.values():
+            yield from (i for i in (version.image, version.cpu, version.efa) if i is not None)
     for model in stack.models:
         if model.spec.engine.image is not None:
             yield model.spec.engine.image

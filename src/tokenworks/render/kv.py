@@ -188,7 +188,7 @@ def _put(settings: dict[str, Any], keys: tuple[str, ...], value: object) -> None
 
 
 def _yaml(settings: Mapping[str, object]) -> str:
-    return yaml.safe_dump(dict(settings), default_flow_style=False)
+    return yaml.safe_dump(dict(settings), default_flow_style=False)  # pyright: ignore[reportUnknownMemberType]
 
 
 # Around the engine
