@@ -71,6 +71,20 @@ def test_pods_of_tenants_keep_to_it(release: ModelRelease, helm: Path) -> None:
     assert [breach for pod in pods for breach in breaches(pod)] == []
 
 
+def test_weights_on_a_nodes_disk_open_their_tenants_namespace_and_say_so(helm: Path) -> None:
+    pool = {"spec": {"nodePools": {"h100": {"localStorage": {"path": "/mnt/disk"}}}}}
+    release = model(caches={"weights": {"kind": "node"}})
+    made = render(stack(release, environment=pool), RenderTools(helm, module_dir))
+    (labels,) = (
+        o["metadata"]["labels"]
+        for r in made
+        for o in r.objects
+        if o["kind"] == "Namespace" and o["metadata"]["name"] == "research"
+    )
+    standard = {k.rpartition("/")[2]: v for k, v in labels.items() if k.startswith("pod-security")}
+    assert standard == {"enforce": "privileged", "warn": "restricted", "audit": "restricted"}
+
+
 def test_pods_of_the_exercises_keep_to_it() -> None:
     files = sorted((ROOT / "docs" / "exercises").glob("*.yaml"))
     pods = [p for f in files for o in yaml.safe_load_all(f.read_text()) for p in pod_specs(o)]

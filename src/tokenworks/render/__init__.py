@@ -51,13 +51,26 @@ def _gateway(stack: Stack, tools: RenderTools) -> list[Release]:
     return [Release("gateway", "platform", namespace, whole, ("istiod",))]
 
 
+def _pod_security(stack: Stack, tenant: Tenant) -> dict[str, str]:
+    """Pod Security Standard of a tenant's namespace. No pod of ours needs more than `restricted`,
+    and none that anyone adds gets it; but weights on a node's disk are a folder of the host, which
+    only `privileged` allows: what breaks the stricter one is then said by warnings.
+    """
+    mine = (m for m in stack.models if m.spec.tenant == tenant.metadata.name)
+    on_nodes = any(m.spec.caches.weights.kind == "node" for m in mine)
+    said = ("warn", "audit") if on_nodes else ()
+    return {
+        "pod-security.kubernetes.io/enforce": "privileged" if on_nodes else "restricted",
+        **{f"pod-security.kubernetes.io/{mode}": "restricted" for mode in said},
+    }
+
+
 def _tenant(stack: Stack, tenant: Tenant, tools: RenderTools) -> list[Release]:
     namespace = tenant_namespace(tenant)
     labels = {
         **tenant.spec.cost_labels,
         "tokenworks.dev/tenant": tenant.metadata.name,
-        # No pod of ours needs more, and none that anyone adds gets it.
-        "pod-security.kubernetes.io/enforce": "restricted",
+        **_pod_security(stack, tenant),
     }
     objects = _ours(tools, "tenant", tenant.metadata.name, namespace, tenant_values(stack, tenant))
     whole = (platform.namespace_object(namespace, labels), *objects)
