@@ -173,7 +173,8 @@ def test_without_prefill_decode_reads_prompts_itself(models: Platform, url: str)
         models.kubectl(*scale, "--replicas=1")
 
     def healed() -> str | None:
-        found = answers(url, "split", f"together again: {LONG}")
+        # A prompt that decode has answered alone is in its cache, and stays with it.
+        found = answers(url, "split", f"{uuid4()}: {LONG}")
         return found.headers.get("x-prefilled-by") if found else None
 
     assert eventually("another prefill reads prompts", healed) != old
