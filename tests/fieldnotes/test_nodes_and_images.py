@@ -100,8 +100,8 @@ class TestRdma:
         capsys: pytest.CaptureFixture[str],
     ) -> None:
         monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
-        monkeypatch.setattr("os.path.isdir", lambda _: devices)
-        monkeypatch.setattr("os.listdir", lambda _: ["uverbs0"])
+        monkeypatch.setattr("pathlib.Path.is_dir", lambda _: devices)
+        monkeypatch.setattr("pathlib.Path.iterdir", lambda _: iter(["uverbs0"]))
         with pytest.raises(SystemExit) as ended:
             runpy.run_path(str(CHARTS / "model" / "files" / "rdma.py"))
         assert ended.value.code == (1 if words else 0)
