@@ -16,6 +16,7 @@ from tokenworks.catalog.flags import (
     Unresolved,
     Value,
     grammars,
+    misread,
     read_flags,
     write_flags,
 )
@@ -219,7 +220,9 @@ def settings_of(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 
 
 def can_be_off(grammar: Grammar, name: str) -> bool:
-    return grammar.style["off"] == "value" or (name, False) in grammar.long.values()
+    by_value = grammar.style["off"] == "value" and grammar.options[name].takes != "none"
+    required = grammar.options[name].takes == "required"
+    return required or by_value or (name, False) in grammar.long.values()
 
 
 @settings(deadline=None)
@@ -234,6 +237,41 @@ def test_what_is_written_is_read_back(case: tuple[str, dict[str, Any]]) -> None:
     }
     assert {name: flag.value for name, flag in read.given.items()} == expected
     assert read.unknown == () and read.extra == () and read.notes == ()
+
+
+@settings(deadline=None)
+@given(settings_of())
+def test_a_good_value_is_not_refused(case: tuple[str, dict[str, Any]]) -> None:
+    found = {name: misread(grammars()[case[0]], name, value) for name, value in case[1].items()}
+    refused = {name for name, why in found.items() if why}
+    assert refused == {n for n in refused if n == "middleware" and len(case[1][n]) > 1}
+
+
+@pytest.mark.parametrize(
+    ("engine", "flag", "value", "why"),
+    [
+        ("vllm", "max-num-seqs", "many", "--max-num-seqs wants a whole number, found many"),
+        ("vllm", "max-num-seqs", True, "--max-num-seqs wants a whole number, found true"),
+        ("vllm", "max-num-seqs", 1.5, "--max-num-seqs wants a whole number, found 1.5"),
+        ("vllm", "gpu-memory-utilization", "most",
+         "--gpu-memory-utilization wants a number, found most"),
+        ("vllm", "enforce-eager", "yes", "--enforce-eager is on or off, found yes"),
+        ("vllm", "kv-events-config", "{", "--kv-events-config wants JSON, found {"),
+        ("vllm", "kv-offloading-backend", "disk",
+         "--kv-offloading-backend wants one of lmcache, native, found disk"),
+        ("ollama", "num-parallel", "some", "--num-parallel wants a whole number, found some"),
+        ("vllm", "max-num-batched-tokens", "8k", None),
+        ("vllm", "no-such-flag", 1, None),
+        ("vllm", "middleware", ["a"], None),
+        ("vllm", "middleware", ["a", "b"],
+         "--middleware is written once a value, and charts write it once"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_value_of_another_type_is_refused(
+    engine: str, flag: str, value: Value, why: str | None
+) -> None:
+    assert misread(grammars()[engine], flag, value) == why
 
 
 @settings(deadline=None)

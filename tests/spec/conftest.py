@@ -25,6 +25,8 @@ class KnownEngine:
     divides: Sequence[str] = ("pipelineParallel", "dataParallel")
     adapter_loading: Sequence[str] = ()
     python: str | None = "its image"
+    cache_fields: Set[str] = frozenset({"prefix", "kv.memoryFraction", "kv.dtype", "kv.blockSize"})
+    kv_types: Sequence[str] = ("auto", "fp8")
 
     def tier_names(self, version: str) -> Set[str]:
         return {"cpu", "mooncake"} if self.python and version != "9.9.9" else set()
@@ -70,6 +72,8 @@ class KnownEngines:
             default="0.40.0",
             divides=(),
             python=None,
+            cache_fields=frozenset(),
+            kv_types=(),
         ),
     }
 
@@ -78,6 +82,10 @@ class KnownEngines:
 
     def engines_for(self, topology: str) -> Collection[str]:
         return [name for name, engine in self.ENGINES.items() if topology in engine.topologies]
+
+    def misread_flags(self, engine: str, flags: Mapping[str, object]) -> Mapping[str, str]:
+        wrong = [flag for flag, value in flags.items() if value == "not a number"]
+        return dict.fromkeys(wrong, f"{engine} wants a number")
 
     def runs_on_cpu(self, engine: str, version: str) -> bool:
         return (engine, version) == ("vllm", "0.32.0")

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BeforeValidator, Field
 
+from tokenworks.catalog.flags import grammars, misread
 from tokenworks.catalog.options import (
     CacheTier,
     ConfigFile,
@@ -32,7 +33,7 @@ from tokenworks.catalog.options import (
 )
 from tokenworks.catalog.routers import LlmDRouter, WorkerRouter
 from tokenworks.errors import UsageError
-from tokenworks.spec.common import Bytes, Document, Duration, Image
+from tokenworks.spec.common import Bytes, Document, Duration, FlagValue, Image
 from tokenworks.spec.model import RoutingProfile
 from tokenworks.spec.values import Scorers
 
@@ -170,6 +171,26 @@ class Engine(Document):
         flags = {"pipelineParallel": self.parallel.pipeline, "dataParallel": self.parallel.data}
         return frozenset(field for field, flag in flags.items() if flag)
 
+    @property
+    def cache_fields(self) -> frozenset[str]:
+        """Fields of a release's caches that it has a flag for, or a place in its file."""
+        names, file = self.flags, self.config_file
+        known = {
+            "prefix": file or (self.prefix_cache and self.prefix_cache.flag),
+            "kv.memoryFraction": names.memory_fraction,
+            "kv.dtype": self.kv_types,
+            "kv.blockSize": file or names.block_size,
+        }
+        return frozenset(field for field, flag in known.items() if flag)
+
+    @property
+    def kv_types(self) -> tuple[str, ...]:
+        """Types its KV cache can be kept in; empty: it cannot be chosen."""
+        if self.kv_dtypes is None:
+            return ()
+        taken = [self.options[flag].choices for flag in self.kv_dtypes.flags]
+        return taken[0] if taken and taken[0] else self.kv_dtypes.values
+
     def drains(self, version: str) -> bool:
         """Whether that version knows the drain flag."""
         return self.drain is not None and not older(version, self.drain.since)
@@ -273,6 +294,11 @@ class EngineCatalog:
     def engines_for(self, topology: str) -> tuple[str, ...]:
         """Engines that can serve in a topology."""
         return tuple(name for name, e in self.engines.items() if topology in e.topologies)
+
+    def misread_flags(self, engine: str, flags: Mapping[str, FlagValue]) -> dict[str, str]:
+        """Flags whose values the engine would not take as they are meant, each with the reason."""
+        found = {name: misread(grammars()[engine], name, value) for name, value in flags.items()}
+        return {name: why for name, why in found.items() if why}
 
     def runs_on_cpu(self, engine: str, version: str) -> bool:
         """Whether there is a build of that version for machines without a GPU."""

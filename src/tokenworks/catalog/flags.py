@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tokenworks.catalog.shell import Word
 
@@ -30,6 +30,7 @@ class Unresolved:
         return self.text
 
 
+V = TypeVar("V")
 Value = bool | int | float | str | list[Any] | dict[str, Any] | Unresolved
 
 
@@ -439,13 +440,67 @@ def _written(grammar: Grammar, option: Option, value: Value) -> list[str]:
 
 def _written_switch(grammar: Grammar, option: Option, value: bool) -> list[str]:
     name = spelled(grammar, option.name)
-    if grammar.style["off"] == "value":
-        bare = value and option.takes != "required"
-        return [name] if bare else _joined(grammar, option, "true" if value else "false")
+    if option.takes == "required":
+        return _joined(grammar, option, _text(value))
     if value:
         return [name]
-    negative = next((n for n, target in grammar.long.items() if target == (option.name, False)), "")
+    if grammar.style["off"] == "value" and option.takes != "none":
+        return _joined(grammar, option, "false")
+    negative = negative_of(grammar, option)
     return [spelled(grammar, negative)] if negative else []
+
+
+def negative_of(grammar: Grammar, option: Option) -> str | None:
+    """The name that switches the option off, if it has one."""
+    names = (name for name, target in grammar.long.items() if target == (option.name, False))
+    return next(names, None)
+
+
+def spoken(grammar: Grammar, flags: Mapping[str, V]) -> dict[str, V | bool | str]:
+    """Flags for a writer that knows the engine's style and no single option.
+
+    A switch that is off is written in the style's way, or as the flag that says so, or left out
+    where there is neither: then off is what the engine does by itself.
+    """
+    found: dict[str, V | bool | str] = {}
+    for name, value in flags.items():
+        target = grammar.long.get(name)
+        option = grammar.options[target[0]] if target else None
+        if option is not None and isinstance(value, list) and option.type != "list":
+            found[name] = json.dumps(value, separators=(",", ":"))
+        elif option is None or not isinstance(value, bool):
+            found[name] = value
+        elif option.type != "flag" or option.takes == "required":
+            found[name] = _text(value)
+        else:
+            found |= _spoken_switch(grammar, option, name, value)
+    return found
+
+
+def _spoken_switch(grammar: Grammar, option: Option, name: str, value: bool) -> dict[str, bool]:
+    styled = {"no-prefix": f"no-{name}" in grammar.long, "value": option.takes != "none"}
+    if value or styled.get(grammar.style["off"], False):
+        return {name: value}
+    negative = negative_of(grammar, option)
+    return {negative: True} if negative else {}
+
+
+def misread(grammar: Grammar, name: str, value: Value) -> str | None:
+    """Why the engine would not take a flag's value as it is meant; None where it would, or has no
+    such flag."""
+    option = grammar.options.get(grammar.long.get(name, (name, True))[0])
+    if option is None:
+        return None
+    if option.only_env:
+        return convert(option, Word(_text(value)))[1]
+    if option.type == "flag" and not isinstance(value, bool):
+        return f"--{option.name} is on or off, found {_text(value)}"
+    if isinstance(value, list) and len(value) > 1 and option.lists != grammar.style["lists"]:
+        return f"--{option.name} is written once a value, and charts write it once"
+    read = read_flags(grammar, [Word(word) for word in _written(grammar, option, value)])
+    if read.notes or read.unknown or read.extra:
+        return (*read.notes, f"--{option.name} takes one value")[0]
+    return None
 
 
 def _written_list(grammar: Grammar, option: Option, items: list[str]) -> list[str]:
@@ -501,7 +556,8 @@ def grammar_of(engine: str, facts: Mapping[str, Any]) -> Grammar:
         options[name] = option
         if option.only_env:
             continue
-        for other in (name, *item.get("aliases", ())):
+        long[name] = (name, True)
+        for other in item.get("aliases", ()):
             (short if len(other) == 1 else long)[other] = (name, True)
         for other in item.get("short", ()):
             short[other] = (name, True)

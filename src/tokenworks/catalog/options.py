@@ -181,7 +181,9 @@ class PrefixCache(Document):
 class KvDtypes(Document):
     """Types the KV cache can be kept in."""
 
-    flags: tuple[FlagName, ...] = Field(description="Every one of them gets the type.")
+    flags: tuple[FlagName, ...] = Field(
+        description="Every one of them gets the type; empty where it is set in the engine's file."
+    )
     values: tuple[str, ...]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tokenworks.catalog.engines import Engine, load_engines
+from tokenworks.catalog.flags import grammars, spoken
 from tokenworks.errors import UsageError
 from tokenworks.render.adapters import adapter_env, adapter_flags
 from tokenworks.render.kv import tiers
@@ -152,12 +153,14 @@ def _prefix(model: ModelRelease, engine: Engine) -> list[tuple[str | None, FlagV
 
 
 def settle(
-    engine: Engine, flags: Mapping[str, FlagValue]
+    name: str, flags: Mapping[str, FlagValue]
 ) -> tuple[dict[str, FlagValue], dict[str, str]]:
-    """Flags, and variables for those that the engine only reads from its environment."""
-    only_env = {n: o.env for n, o in engine.options.items() if o.only_env and o.env}
+    """Flags of the engine called `name` as charts write them, and variables for those that it
+    only reads from its environment."""
+    grammar = grammars()[name]
+    only_env = {n: o.env for n, o in grammar.options.items() if o.only_env and o.env}
     env = {only_env[n]: _text(v) for n, v in flags.items() if n in only_env}
-    return {n: v for n, v in flags.items() if n not in only_env}, env
+    return spoken(grammar, {n: v for n, v in flags.items() if n not in only_env}), env
 
 
 def _text(value: FlagValue) -> str:
@@ -225,7 +228,7 @@ def engine_values(
     env = {**_derived_env(model, engine, weights), **beyond.env}
     _refuse_repeated(stack, model, "flags", given.flags, {*engine.reserved_flags(), *derived})
     _refuse_repeated(stack, model, "env", given.env, (*env, engine.hub_token or ""))
-    flags, set_by_env = settle(engine, {**given.flags, **derived})
+    flags, set_by_env = settle(given.name, {**given.flags, **derived})
     names = engine.flags
     return EngineValues(
         image=image_of(model, networks),

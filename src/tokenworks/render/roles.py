@@ -106,7 +106,7 @@ def roles(release: Release) -> dict[str, RoleValues]:
 def _role(release: Release, role: RoleLayout) -> RoleValues:
     network = release.network(role)
     found = ranks(release.model, role, release.engine, network)
-    flags, env = settle(release.engine, {**found.flags, **role.flags})
+    flags, env = settle(release.model.spec.engine.name, {**found.flags, **role.flags})
     return RoleValues(
         replicas=role.replicas,
         launch=found.launch,

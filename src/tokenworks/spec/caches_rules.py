@@ -27,6 +27,7 @@ def check_caches(
     model: Sourced[ModelRelease], documents: Documents, facts: EngineFacts
 ) -> Iterator[Problem]:
     """Every problem of a release's caches."""
+    yield from _told(model, facts)
     yield from _beyond_the_gpu(model, documents, facts)
     scheme = model.document.spec.model.uri.partition("://")[0]
     if scheme in _KEPT_NOWHERE:
@@ -37,6 +38,33 @@ def check_caches(
     yield from _one_node(model)
     if documents.environment is not None:
         yield from _local_disk(model, documents)
+
+
+def _told(model: Sourced[ModelRelease], facts: EngineFacts) -> Iterator[Problem]:
+    """What the engine has no flag for would be read here and nowhere else."""
+    caches, name = model.document.spec.caches, model.document.spec.engine.name
+    asked = {
+        "prefix": None if caches.prefix else "false",
+        "kv.memoryFraction": caches.kv.memory_fraction,
+        "kv.dtype": caches.kv.dtype,
+        "kv.blockSize": caches.kv.block_size,
+    }
+    for field, value in asked.items():
+        if value is not None and field not in facts.cache_fields:
+            yield model.problem(
+                ("spec", "caches", *field.split(".")),
+                f"found {value}, but engine {name} has no flag for it",
+                "true" if field == "prefix" else "what the engine chooses",
+                "remove it, or choose another engine",
+            )
+    kind = caches.kv.dtype
+    if kind is not None and facts.kv_types and kind not in facts.kv_types:
+        yield model.problem(
+            ("spec", "caches", "kv", "dtype"),
+            f"found {kind}, in which engine {name} cannot keep KV",
+            listed(facts.kv_types, "none"),
+            "choose one of these",
+        )
 
 
 def _of_nothing(model: Sourced[ModelRelease], scheme: str) -> Iterator[Problem]:

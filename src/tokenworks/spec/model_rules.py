@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from policies.secrets import secret_flags
 from tokenworks.spec.caches_rules import check_caches
-from tokenworks.spec.common import duration_seconds, quantity_value
+from tokenworks.spec.common import FlagValue, duration_seconds, quantity_value
 from tokenworks.spec.environment import Environment, NodePool
 from tokenworks.spec.layout import RoleLayout, layout
 from tokenworks.spec.lora_rules import adapter_bytes, check_lora
@@ -128,10 +128,12 @@ def _flags(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Pro
     engine, topology = model.document.spec.engine, model.document.spec.topology
     facts = catalog.engine(engine.name)
     yield from _flags_at(model, ("spec", "engine", "flags"), engine.flags, facts)
+    yield from _flag_values(model, ("spec", "engine", "flags"), engine.flags, catalog)
     for name, role in (("prefill", topology.prefill), ("decode", topology.decode)):
         if role is not None:
             path = ("spec", "topology", name, "flags")
             yield from _flags_at(model, path, role.flags, facts)
+            yield from _flag_values(model, path, role.flags, catalog)
     for name in engine.env:
         if name in facts.reserved_env():
             yield _derived(model, ("spec", "engine", "env", name))
@@ -170,6 +172,21 @@ def _flags_at(
                 f"is no flag of {engine.name} {version}",
                 "flags that `./tokenworks engines` lists",
                 f"did you mean {' or '.join(near)}?" if near else "remove it",
+            )
+
+
+def _flag_values(
+    model: Sourced[ModelRelease],
+    path: FieldPath,
+    flags: Mapping[str, FlagValue],
+    catalog: EngineCatalog,
+) -> Iterator[Problem]:
+    engine = model.document.spec.engine
+    derived = catalog.engine(engine.name).reserved_flags()
+    for flag, why in sorted(catalog.misread_flags(engine.name, flags).items()):
+        if flag not in derived:
+            yield model.problem(
+                (*path, flag), f"{engine.name} refuses it: {why}", None, "correct it"
             )
 
 

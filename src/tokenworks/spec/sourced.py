@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from tokenworks.spec.common import Document
+from tokenworks.spec.common import Document, FlagValue
 from tokenworks.spec.environment import Environment, NodePool
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.problems import FieldPath, Flaw, Problem
@@ -41,6 +41,17 @@ class EngineFacts(Protocol):
     @property
     def weights_from(self) -> Sequence[str]:
         """Schemes of weights it can read."""
+        ...
+
+    @property
+    def cache_fields(self) -> Set[str]:
+        """Fields of `spec.caches` it can be told of: prefix, kv.memoryFraction, kv.dtype,
+        kv.blockSize."""
+        ...
+
+    @property
+    def kv_types(self) -> Sequence[str]:
+        """Types its KV cache can be kept in."""
         ...
 
     def tier_names(self, version: str) -> Set[str]:
@@ -94,6 +105,10 @@ class EngineCatalog(Protocol):
 
     def engines_for(self, topology: str) -> Collection[str]:
         """Engines that can serve in a topology."""
+        ...
+
+    def misread_flags(self, engine: str, flags: Mapping[str, FlagValue]) -> Mapping[str, str]:
+        """Flags whose values the engine would not take as they are meant, each with the reason."""
         ...
 
     def runs_on_cpu(self, engine: str, version: str) -> bool:
