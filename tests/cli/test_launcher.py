@@ -217,6 +217,16 @@ def test_the_users_folder_stays_and_is_not_searched_for_modules(
     assert result.path == f"{clone.root}/src:{clone.root}"
 
 
+def test_runs_in_the_clone_when_the_current_directory_is_gone(
+    clone: Clone, tmp_path: Path
+) -> None:
+    script = 'mkdir "$1" && cd "$1" && rmdir "$1" && exec "$2" check'
+    command = ["sh", "-c", script, "sh", str(tmp_path / "gone"), str(clone.launcher)]
+    done = subprocess.run(command, env=clone.env(), capture_output=True, text=True, check=False)
+    assert said(done).cwd == str(clone.root)
+    assert "the current directory is gone" in done.stderr
+
+
 def test_runs_through_a_symbolic_link(clone: Clone, tmp_path: Path) -> None:
     link = tmp_path / "tw"
     link.symlink_to(clone.launcher)
