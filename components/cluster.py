@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pulumi
-from pulumi_kubernetes import Provider
+from pulumi_kubernetes import KubeClientSettingsArgs, Provider
 
 from tokenworks.spec.stack import Stack
 
@@ -55,6 +55,8 @@ class Cluster(pulumi.ComponentResource):
             # Otherwise the provider deletes a ConfigMap or Secret to change it.
             enable_config_map_mutable=True,
             enable_secret_mutable=True,
+            # A small machine that starts everything at once answers late, not never.
+            kube_client_settings=KubeClientSettingsArgs(timeout=120, qps=200, burst=400),
             # Charts we do not own carry Helm's test hooks; rendering left them out.
             suppress_helm_hook_warnings=True,
             opts=pulumi.ResourceOptions(parent=self),

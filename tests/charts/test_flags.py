@@ -88,6 +88,14 @@ def test_a_list_is_json_where_the_engine_reads_json(charts: Helm) -> None:
     assert read("vllm", through_the_chart(charts, "vllm", wanted)) == wanted
 
 
+@pytest.mark.parametrize(("value", "word"), [(True, "on"), (False, "off"), ("auto", "auto")])
+def test_on_is_a_word_where_the_engine_wants_one(
+    value: bool | str, word: str, charts: Helm
+) -> None:
+    words = through_the_chart(charts, "llamacpp", {"flash-attn": value})
+    assert read("llamacpp", words) == {"flash-attn": word}
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("on", [True, False])
 def test_every_switch_arrives(engine: str, on: bool, charts: Helm) -> None:

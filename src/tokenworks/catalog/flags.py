@@ -471,10 +471,17 @@ def spoken(grammar: Grammar, flags: Mapping[str, V]) -> dict[str, V | bool | str
         elif option is None or not isinstance(value, bool):
             found[name] = value
         elif option.type != "flag" or option.takes == "required":
-            found[name] = _text(value)
+            found[name] = _worded(option, value)
         else:
             found |= _spoken_switch(grammar, option, name, value)
     return found
+
+
+def _worded(option: Option, value: bool) -> str:
+    """`on` in YAML is true; some engines want it said as it was written."""
+    if {"on", "off"} <= set(option.choices):
+        return "on" if value else "off"
+    return _text(value)
 
 
 def _spoken_switch(grammar: Grammar, option: Option, name: str, value: bool) -> dict[str, bool]:
@@ -493,6 +500,8 @@ def misread(grammar: Grammar, name: str, value: Value) -> str | None:
         return None
     if option.only_env:
         return convert(option, Word(_text(value)))[1]
+    if option.type != "flag" and isinstance(value, bool):
+        value = _worded(option, value)
     if option.type == "flag" and not isinstance(value, bool):
         return f"--{option.name} is on or off, found {_text(value)}"
     if isinstance(value, list) and len(value) > 1 and option.lists != grammar.style["lists"]:
