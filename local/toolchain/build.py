@@ -23,7 +23,16 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from local.toolchain.pins import HERE, ROOT, DebianPackage, Program, groups, pinned_modules, pins
+from local.toolchain.pins import (
+    HERE,
+    ROOT,
+    DebianPackage,
+    Program,
+    groups,
+    module_versions,
+    pinned_modules,
+    pins,
+)
 from local.toolchain.progress import Progress, run, say, step
 from tokenworks.errors import TokenworksError, UsageError
 
@@ -184,8 +193,20 @@ def module_dir(module: str) -> Path:
     group = next((g for g in groups() if module in pinned_modules(g)), None)
     if group is None:
         raise TokenworksError(f"module {module} is pinned by none of local/toolchain/go/*/go.mod")
+    return _module_files(group, module, pinned_modules(group)[module])
+
+
+def files_of(program: Program) -> Path:
+    """The folder of the module that a program comes from, in the version that its go.mod takes:
+    what it is built of may be needed by others only, and is pinned all the same."""
+    group, module = str(program.group), str(program.module)
+    return _module_files(group, module, module_versions(group)[module])
+
+
+@cache
+def _module_files(group: str, module: str, version: str) -> Path:
     _require_go()
-    wanted = f"{module}@{pinned_modules(group)[module]}"
+    wanted = f"{module}@{version}"
     result = run(["go", "mod", "download", "-json", wanted], cwd=HERE / "go" / group, env=go_env())
     try:
         return Path(json.loads(result.stdout)["Dir"])
@@ -205,7 +226,7 @@ def _go_error(said: str) -> str:
 def _compile(program: Program, target: Path) -> None:
     """Put the program at `target` (and its files beside it)."""
     if program.file and program.module:
-        shutil.copyfile(module_dir(program.module) / program.file, target)
+        shutil.copyfile(files_of(program) / program.file, target)
     else:
         flags = " ".join(("-s", "-w", *program.ldflags))
         what = str(ROOT / program.source) if program.source else str(program.package)
@@ -220,7 +241,7 @@ def _compile(program: Program, target: Path) -> None:
     target.chmod(0o755)
     for name, path in program.files.items():
         assert program.module is not None
-        shutil.copyfile(module_dir(program.module) / path, target.parent / name)
+        shutil.copyfile(files_of(program) / path, target.parent / name)
 
 
 def _build(program: Program, progress: Progress) -> Path:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,15 @@ import yaml
 
 from local.toolchain import build
 from local.toolchain.build import cached_path, debian_present, ensure, ensure_debian, find
-from local.toolchain.pins import HERE, DebianPackage, groups, module_versions, pinned_modules, pins
+from local.toolchain.pins import (
+    HERE,
+    DebianPackage,
+    Program,
+    groups,
+    module_versions,
+    pinned_modules,
+    pins,
+)
 from tokenworks.catalog.bill import bill
 from tokenworks.cli import engine
 from tokenworks.errors import TokenworksError, UsageError
@@ -71,6 +79,11 @@ def built(place: Path) -> list[str]:
     """Calls of `go build` so far."""
     log = place / "built"
     return log.read_text().splitlines() if log.exists() else []
+
+
+def always(folder: Path) -> Callable[[Program], Path]:
+    """A place of modules that has one folder for all."""
+    return lambda _program: folder
 
 
 class TestPins:
@@ -142,6 +155,17 @@ class TestPins:
         version = f'if [ "$1" = version ]; then echo "go version go{pins().go}"; exit; fi'
         put(place, "go", f'#!/bin/sh\n{version}\necho "{{\\"Dir\\": \\"/$4\\"}}"\n')
         assert build.module_dir("example.com/x") == Path("/example.com/x@v1.0.1")
+
+    @pytest.mark.parametrize(
+        "program", [p for p in pins().programs.values() if p.file or p.files], ids=lambda p: p.name
+    )
+    def test_files_beside_programs_come_in_the_version_that_is_built(
+        self, program: Program, place: Path
+    ) -> None:
+        version = f'if [ "$1" = version ]; then echo "go version go{pins().go}"; exit; fi'
+        put(place, "go", f'#!/bin/sh\n{version}\necho "{{\\"Dir\\": \\"/$4\\"}}"\n')
+        wanted = module_versions(str(program.group))[str(program.module)]
+        assert build.files_of(program) == Path(f"/{program.module}@{wanted}")
 
     def test_the_kubernetes_provider_is_the_sdks(self) -> None:
         assert pins().programs["pulumi-resource-kubernetes"].version == (
@@ -337,7 +361,7 @@ class TestBuild:
         schema = module / pins().programs["pulumi-resource-kubernetes"].files["schema.json"]
         schema.parent.mkdir(parents=True)
         schema.write_text("{}")
-        monkeypatch.setattr(build, "module_dir", lambda _module: module)
+        monkeypatch.setattr(build, "files_of", always(module))
         path = ensure("pulumi-resource-kubernetes")["pulumi-resource-kubernetes"]
         assert (path.parent / "schema.json").read_text() == "{}"
 
@@ -349,7 +373,7 @@ class TestBuild:
         script = place / "module" / str(program.file)
         script.parent.mkdir(parents=True)
         script.write_text("#!/usr/bin/env python3\n")
-        monkeypatch.setattr(build, "module_dir", lambda _module: place / "module")
+        monkeypatch.setattr(build, "files_of", always(place / "module"))
         path = ensure(program.name)[program.name]
         assert path.read_text() == "#!/usr/bin/env python3\n"
         assert os.access(path, os.X_OK)
