@@ -19,6 +19,8 @@ _KWOK = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
 # Of a machine with eight large GPUs (p5.48xlarge has 192 processors and 2 TiB).
 _SIMULATED = {"cpu": "192", "memory": "2Ti", "ephemeral-storage": "8Ti", "pods": "110"}
 _HOSTNAME = "kubernetes.io/hostname"
+_LEVEL = 16
+"""Characters of a level's name in its values: with pool and number they stay within 63."""
 
 Taint = dict[str, str]
 
@@ -30,9 +32,10 @@ def at(pool: Pool, index: int) -> Pool:
     and nodes that follow each other are spread over them as evenly as their number allows.
     """
     levels = [level for level in pool.topology if level != _HOSTNAME]
+    domains = [index * 2**depth // max(1, pool.nodes) for depth in range(1, len(levels) + 1)]
     places = {
-        level: f"{pool.name}-{index * 2**depth // max(1, pool.nodes)}"
-        for depth, level in enumerate(levels, start=1)
+        level: f"{pool.name}-{level.rpartition('/')[2][:_LEVEL]}-{domain}"
+        for level, domain in zip(levels, domains, strict=True)
     }
     return replace(pool, labels={**places, **pool.labels})
 

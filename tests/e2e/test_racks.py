@@ -129,10 +129,10 @@ def placed(platform: Platform, pods: int) -> dict[str, list[str]] | None:
 
 def test_nodes_stand_in_two_racks(platform: Platform) -> None:
     assert racks(platform) == {
-        "kwok-h100-0": "kwok-h100-0",
-        "kwok-h100-1": "kwok-h100-0",
-        "kwok-h100-2": "kwok-h100-1",
-        "kwok-h100-3": "kwok-h100-1",
+        "kwok-h100-0": "kwok-h100-rack-0",
+        "kwok-h100-1": "kwok-h100-rack-0",
+        "kwok-h100-2": "kwok-h100-rack-1",
+        "kwok-h100-3": "kwok-h100-rack-1",
     }
 
 

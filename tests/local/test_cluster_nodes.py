@@ -166,8 +166,8 @@ def places(pool: Pool) -> dict[str, list[str]]:
 def test_nodes_stand_in_two_domains_of_the_widest_level_and_halve_them_from_there() -> None:
     eight = replace(BIG, nodes=8, topology=(ROW, RACK, HOST))
     assert places(eight) == {
-        ROW: ["big-0"] * 4 + ["big-1"] * 4,
-        RACK: ["big-0", "big-0", "big-1", "big-1", "big-2", "big-2", "big-3", "big-3"],
+        ROW: ["big-row-0"] * 4 + ["big-row-1"] * 4,
+        RACK: [f"big-rack-{n}" for n in (0, 0, 1, 1, 2, 2, 3, 3)],
         HOST: [f"big-{index}" for index in range(8)],
     }
 
@@ -183,9 +183,16 @@ def test_domains_are_as_large_as_each_other_and_nested(count: int) -> None:
     assert len(set(zip(found[ROW], found[RACK], strict=True))) == len(set(found[RACK]))
 
 
+def test_names_of_domains_are_label_values() -> None:
+    deep = tuple(f"example.com/{'x' * 60}{depth:02}" for depth in range(16))
+    pool = replace(BIG, name="p" * 40, nodes=10000, topology=deep)
+    labels = nodes.kwok_node(pool, 9999)["metadata"]["labels"]
+    assert all(len(labels[level]) <= 63 for level in deep)
+
+
 def test_what_the_pool_says_of_all_nodes_wins() -> None:
     pool = replace(BIG, topology=(ROW, RACK), labels={ROW: "a"})
-    assert places(pool) == {ROW: ["a", "a"], RACK: ["big-0", "big-2"]}
+    assert places(pool) == {ROW: ["a", "a"], RACK: ["big-rack-0", "big-rack-2"]}
 
 
 def test_other_levels_relabel_the_nodes() -> None:
@@ -194,13 +201,13 @@ def test_other_levels_relabel_the_nodes() -> None:
     spec = ClusterSpec("lab", replace(REAL, topology=(RACK,)), (racks,))
     reconcile(api, spec)
     assert reconcile(api, spec) == []
-    assert api.nodes["lab-0"]["metadata"]["labels"][RACK] == "sim-0"
-    assert api.nodes["big-1"]["metadata"]["labels"][RACK] == "big-1"
+    assert api.nodes["lab-0"]["metadata"]["labels"][RACK] == "sim-rack-0"
+    assert api.nodes["big-1"]["metadata"]["labels"][RACK] == "big-rack-1"
     rows = ClusterSpec("lab", REAL, (replace(racks, topology=(ROW, HOST)),))
     assert reconcile(api, rows) == ["lab-0", "big-0", "big-1"]
     for node in api.nodes.values():
         assert RACK not in node["metadata"]["labels"]
-    assert api.nodes["big-1"]["metadata"]["labels"][ROW] == "big-1"
+    assert api.nodes["big-1"]["metadata"]["labels"][ROW] == "big-row-1"
     assert api.nodes["big-1"]["metadata"]["labels"][HOST] == "big-1"
     assert reconcile(api, rows) == []
 
