@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from local.cluster.api import Api, ApiError, Object
@@ -18,8 +18,26 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _KWOK = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
 # Of a machine with eight large GPUs (p5.48xlarge has 192 processors and 2 TiB).
 _SIMULATED = {"cpu": "192", "memory": "2Ti", "ephemeral-storage": "8Ti", "pods": "110"}
+_HOSTNAME = "kubernetes.io/hostname"
+_LEVEL = 16
+"""Characters of a level's name in its values: with pool and number they stay within 63."""
 
 Taint = dict[str, str]
+
+
+def at(pool: Pool, index: int) -> Pool:
+    """The pool as its node of that index has it: with labels that say where the node stands.
+
+    The widest level has two domains, each narrower one two in every domain of the one above,
+    and nodes that follow each other are spread over them as evenly as their number allows.
+    """
+    levels = [level for level in pool.topology if level != _HOSTNAME]
+    domains = [index * 2**depth // max(1, pool.nodes) for depth in range(1, len(levels) + 1)]
+    places = {
+        level: f"{pool.name}-{level.rpartition('/')[2][:_LEVEL]}-{domain}"
+        for level, domain in zip(levels, domains, strict=True)
+    }
+    return replace(pool, labels={**places, **pool.labels})
 
 
 def _taints(pool: Pool, simulated: bool) -> list[Taint]:
@@ -35,10 +53,10 @@ def _counts(pool: Pool) -> dict[str, str]:
 
 def kwok_node(pool: Pool, index: int) -> Object:
     """A node that KWOK plays: it has devices, and pods on it run nothing."""
-    name = f"{pool.name}-{index}"
+    name, pool = f"{pool.name}-{index}", at(pool, index)
     resources = _SIMULATED | _counts(pool)
     labels = {
-        "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
+        _HOSTNAME: name, "kubernetes.io/os": "linux",
         "kubernetes.io/arch": _ARCHITECTURES.get(platform.machine(), platform.machine()),
         "type": "kwok", **pool.labels,
     }  # fmt: skip
@@ -153,7 +171,7 @@ def reconcile(api: Api, spec: ClusterSpec, real_name: str) -> list[str]:
     there = {str(n["metadata"]["name"]): n for n in listed}
     changed: list[str] = []
     real = there.get(real_name)
-    if real is not None and _change(api, real, spec.real, simulated=False):
+    if real is not None and _change(api, real, at(spec.real, 0), simulated=False):
         changed.append(real_name)
     wanted: set[str] = {real_name}
     for pool in spec.simulated:
@@ -162,7 +180,7 @@ def reconcile(api: Api, spec: ClusterSpec, real_name: str) -> list[str]:
             wanted.add(name)
             if name not in there:
                 api.create(_NODES, kwok_node(pool, index))
-            elif not _change(api, there[name], pool, simulated=True):
+            elif not _change(api, there[name], at(pool, index), simulated=True):
                 continue
             changed.append(name)
     for name in sorted(there.keys() - wanted):

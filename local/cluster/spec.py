@@ -37,6 +37,8 @@ class Pool:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     taints: tuple[tuple[str, str, str], ...] = ()
     """Key, value, effect."""
+    topology: tuple[str, ...] = ()
+    """Labels that say where a node stands, widest first."""
 
 
 @dataclass(frozen=True)

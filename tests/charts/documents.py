@@ -33,6 +33,18 @@ ENVIRONMENT: dict[str, Any] = {
                 "labels": {"tokenworks.dev/pool": "l4"},
                 "taints": [{"key": "spot"}],
             },
+            "racks": {
+                "gpu": "nvidia-h100-80gb",
+                "gpusPerNode": 8,
+                "nodes": 16,
+                "rdma": {"resource": "vpc.amazonaws.com/efa", "perNode": 32},
+                "labels": {"tokenworks.dev/pool": "racks"},
+                "topology": [
+                    "topology.k8s.aws/network-node-layer-2",
+                    "topology.k8s.aws/network-node-layer-3",
+                    "kubernetes.io/hostname",
+                ],
+            },
         },
         "gateway": {"hostname": "llm.example.com", "requestTimeout": "200s"},
     },
@@ -166,7 +178,25 @@ def variants() -> dict[str, ModelRelease]:
         "experts": model(
             model={"experts": 64}, topology={"kind": "wide-ep", "tensorParallel": 2}, **eight
         ),
+        "group-within": model(
+            pool="racks",
+            topology={
+                "kind": "multi-node",
+                "tensorParallel": 8,
+                "within": "topology.k8s.aws/network-node-layer-3",
+            },
+            **eight,
+        ),
         "split": model(topology=split),
+        "split-near": model(
+            pool="racks",
+            topology={
+                "kind": "disaggregated",
+                "tensorParallel": 8,
+                "prefill": {"nodes": 2, "tensorParallel": 8},
+            },
+            **eight,
+        ),
         "split-router": model(engine=sglang, topology={**split, "router": "engine"}),
         "split-group": model(engine=sglang, topology={**split, "expressedAs": "RoleBasedGroup"}),
         "tiered": model(

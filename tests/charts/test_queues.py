@@ -17,7 +17,7 @@ pytestmark = pytest.mark.helm
 
 @pytest.fixture(scope="module")
 def queues(charts: Helm) -> Objects:
-    """Queues of an environment with two pools and one tenant."""
+    """Queues of an environment with three pools and one tenant."""
     return charts.objects("queues", helm_values("queues", queues_values(stack())))
 
 
@@ -86,6 +86,19 @@ class TestQueues:
         assert spec["namespaceSelector"] == {"matchLabels": {"tokenworks.dev/tenant": "research"}}
         assert spec["cohortName"] == "tokenworks"
 
+    def test_a_pool_with_levels_is_placed_by_them(self, queues: Objects) -> None:
+        (topology,) = queues.of("Topology")
+        flavor = queues.one("ResourceFlavor", "racks")["spec"]
+        assert flavor["topologyName"] == topology["metadata"]["name"] == "racks"
+        assert flavor["nodeLabels"], "the API server refuses a topology without"
+        assert topology["spec"]["levels"] == [
+            {"nodeLabel": "topology.k8s.aws/network-node-layer-2"},
+            {"nodeLabel": "topology.k8s.aws/network-node-layer-3"},
+            {"nodeLabel": "kubernetes.io/hostname"},
+        ]
+        for other in ("h100", "l4"):
+            assert "topologyName" not in queues.one("ResourceFlavor", other)["spec"]
+
     def test_quota_that_would_not_count_is_refused(self, charts: Helm) -> None:
         values = helm_values("queues", queues_values(stack()))
         values["tenants"]["research"]["pools"]["h100"]["nominal"]["example.com/fpga"] = "1"
@@ -95,7 +108,7 @@ class TestQueues:
     def test_every_version_is_the_stored_one(self, queues: Objects, tenant: Objects) -> None:
         kueue = [o for o in (*queues.all, *tenant.all) if "kueue" in o["apiVersion"]]
         assert {o["apiVersion"] for o in kueue} == {"kueue.x-k8s.io/v1beta2"}
-        assert len(kueue) == 6
+        assert len(kueue) == 8
 
 
 class TestTenant:
@@ -132,7 +145,7 @@ class TestTenant:
 
 
 def test_a_flavor_for_nodes_without_labels_has_no_spec(charts: Helm) -> None:
-    flavors = {"plain": {"nodeLabels": {}, "taints": []}}
+    flavors = {"plain": {"nodeLabels": {}, "taints": [], "topology": []}}
     assert "spec" not in charts.objects("queues", {"flavors": flavors}).one(
         "ResourceFlavor", "plain"
     )
@@ -141,7 +154,10 @@ def test_a_flavor_for_nodes_without_labels_has_no_spec(charts: Helm) -> None:
 @pytest.mark.parametrize(
     ("chart", "values"),
     [
-        ("queues", {"flavors": {"a": {"nodeLabels": {}, "taints": [{"key": "spot"}]}}}),
+        (
+            "queues",
+            {"flavors": {"a": {"nodeLabels": {}, "taints": [{"key": "spot"}], "topology": []}}},
+        ),
         ("model", {"roles": {"engine": {"scheduling": {"tolerations": [{"key": "spot"}]}}}}),
     ],
 )

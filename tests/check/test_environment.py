@@ -127,6 +127,22 @@ def test_a_kind_whose_crd_is_not_installed(local: Stack, tools: CheckTools) -> N
     assert "no schema for kueue.x-k8s.io/v1beta2 ClusterQueue" in report.findings[0].message
 
 
+def test_a_topology_is_held_against_the_crd_that_is_installed(
+    environment: tuple[Stack, tuple[Release, ...]], tools: CheckTools
+) -> None:
+    stack, releases = environment
+    levels = [{"nodeLabel": "example.com/rack"}, {"label": "example.com/row"}]
+    topology: Manifest = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Topology",
+        "metadata": {"name": "x"},
+        "spec": {"levels": levels},
+    }
+    extra = Release("extra", "platform", "", (topology,), ("kueue-crds",))
+    found = [f for f in checked(stack, (*releases, extra), tools).findings if f.rule == "schema"]
+    assert {f.object for f in found} == {"Topology x"}
+
+
 def test_objects_without_a_namespace_are_in_the_releases(local: Stack, tools: CheckTools) -> None:
     web = yaml.safe_load(NGINX)
     del web["metadata"]["namespace"]

@@ -207,6 +207,7 @@ class TestUp:
         (pool,) = spec.simulated
         assert (pool.name, pool.nodes) == ("kwok-h100", 4)
         assert pool.resources == {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}
+        assert pool.topology == ("topology.tokenworks.dev/rack", "kubernetes.io/hostname")
         assert pool.taints == (("kwok.x-k8s.io/node", "fake", "NoSchedule"),)
 
 

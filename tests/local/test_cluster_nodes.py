@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -150,6 +152,64 @@ def test_devices_are_advertised_again_only_when_they_are_gone() -> None:
     nodes.advertise(api, "lab-0", {GPU: "8"})  # type: ignore[arg-type]
     nodes.advertise(api, "absent", {GPU: "8"})  # type: ignore[arg-type]
     assert api.calls == ["merge /api/v1/nodes/lab-0/status"]
+
+
+RACK, ROW, HOST = "example.com/rack", "example.com/row", "kubernetes.io/hostname"
+
+
+def places(pool: Pool) -> dict[str, list[str]]:
+    """Level: where each node of the pool stands."""
+    made = [nodes.kwok_node(pool, index)["metadata"]["labels"] for index in range(pool.nodes)]
+    return {level: [labels[level] for labels in made] for level in pool.topology}
+
+
+def test_nodes_stand_in_two_domains_of_the_widest_level_and_halve_them_from_there() -> None:
+    eight = replace(BIG, nodes=8, topology=(ROW, RACK, HOST))
+    assert places(eight) == {
+        ROW: ["big-row-0"] * 4 + ["big-row-1"] * 4,
+        RACK: [f"big-rack-{n}" for n in (0, 0, 1, 1, 2, 2, 3, 3)],
+        HOST: [f"big-{index}" for index in range(8)],
+    }
+
+
+@pytest.mark.parametrize("count", range(1, 20))
+def test_domains_are_as_large_as_each_other_and_nested(count: int) -> None:
+    found = places(replace(BIG, nodes=count, topology=(ROW, RACK)))
+    for level, most in ((ROW, 2), (RACK, 4)):
+        sizes = Counter(found[level]).values()
+        assert len(sizes) == min(count, most)
+        assert max(sizes) - min(sizes) <= 1
+    # What shares a rack shares a row.
+    assert len(set(zip(found[ROW], found[RACK], strict=True))) == len(set(found[RACK]))
+
+
+def test_names_of_domains_are_label_values() -> None:
+    deep = tuple(f"example.com/{'x' * 60}{depth:02}" for depth in range(16))
+    pool = replace(BIG, name="p" * 40, nodes=10000, topology=deep)
+    labels = nodes.kwok_node(pool, 9999)["metadata"]["labels"]
+    assert all(len(labels[level]) <= 63 for level in deep)
+
+
+def test_what_the_pool_says_of_all_nodes_wins() -> None:
+    pool = replace(BIG, topology=(ROW, RACK), labels={ROW: "a"})
+    assert places(pool) == {ROW: ["a", "a"], RACK: ["big-rack-0", "big-rack-2"]}
+
+
+def test_other_levels_relabel_the_nodes() -> None:
+    api = FakeApi(registered())
+    racks = replace(BIG, topology=(RACK, HOST))
+    spec = ClusterSpec("lab", replace(REAL, topology=(RACK,)), (racks,))
+    reconcile(api, spec)
+    assert reconcile(api, spec) == []
+    assert api.nodes["lab-0"]["metadata"]["labels"][RACK] == "sim-rack-0"
+    assert api.nodes["big-1"]["metadata"]["labels"][RACK] == "big-rack-1"
+    rows = ClusterSpec("lab", REAL, (replace(racks, topology=(ROW, HOST)),))
+    assert reconcile(api, rows) == ["lab-0", "big-0", "big-1"]
+    for node in api.nodes.values():
+        assert RACK not in node["metadata"]["labels"]
+    assert api.nodes["big-1"]["metadata"]["labels"][ROW] == "big-row-1"
+    assert api.nodes["big-1"]["metadata"]["labels"][HOST] == "big-1"
+    assert reconcile(api, rows) == []
 
 
 def test_pods_without_toleration_stay_off_simulated_nodes() -> None:

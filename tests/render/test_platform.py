@@ -68,6 +68,19 @@ def test_kueues_webhooks_leave_the_platform_alone(
             ]
 
 
+def test_levels_of_a_pool_come_with_its_flavor_once_kueue_is_there(
+    local: dict[str, tuple[dict[str, Any], ...]],
+) -> None:
+    assert "topologies.kueue.x-k8s.io" in named(local["kueue-crds"], "CustomResourceDefinition")
+    assert list(local).index("kueue") < list(local).index("queues")
+    assert list(named(local["queues"], "Topology")) == ["kwok-h100"]
+    flavors = named(local["queues"], "ResourceFlavor")
+    assert {name: flavor["spec"].get("topologyName") for name, flavor in flavors.items()} == {
+        "kwok-h100": "kwok-h100",
+        "sim": None,
+    }
+
+
 def test_images_of_operators_are_the_bills(local: dict[str, tuple[dict[str, Any], ...]]) -> None:
     images = {
         c["image"]

@@ -1,16 +1,4 @@
 {{/*
-Labels of a RoleBasedGroup: Kueue counts it as one.
-*/}}
-{{- define "model.groupLabels" -}}
-{{- range $name, $role := .Values.roles }}
-{{- if $role.queue }}
-{{ include "model.queueLabels" (dict "role" $role) }}
-{{- break }}
-{{- end }}
-{{- end }}
-{{- end -}}
-
-{{/*
 How a role of a RoleBasedGroup makes its pods. In a group every pod has the same template; the
 first one alone is found by those who ask.
 */}}

@@ -29,7 +29,8 @@ Name of a role's objects. Groups make a Service of their own name, so it is not 
 {{- end -}}
 
 {{/*
-Labels of the object that makes a role's pods: Kueue counts it.
+Labels of what Kueue counts: the object that makes a role's pods, or each pod where Kueue does not
+know that object.
 */}}
 {{- define "model.queueLabels" -}}
 {{- with .role.queue }}
@@ -84,6 +85,9 @@ Labels of a pod.
 {{- $more := mergeOverwrite (deepCopy .root.Values.podLabels) (deepCopy .role.labels) -}}
 {{- $_ := set $more "tokenworks.dev/role" .name -}}
 {{- if include "model.serves" . }}{{ $_ := set $more "tokenworks.dev/endpoint" "true" }}{{ end -}}
+{{- if eq .root.Values.expressedAs "RoleBasedGroup" }}
+{{- $more = merge $more (include "model.queueLabels" . | fromYaml) -}}
+{{- end -}}
 {{- include "tokenworks-lib.labels" (dict "root" .root "component" .component "more" $more) -}}
 {{- end -}}
 

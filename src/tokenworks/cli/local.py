@@ -42,7 +42,7 @@ def _pool(name: str, pool: NodePool) -> Pool:
     taints = tuple((t.key, t.value or "", t.effect) for t in pool.taints)
     # As GPU feature discovery labels nodes that have the GPUs.
     labels = {PRODUCT_LABEL: gpu_types()[pool.gpu].product, **pool.labels}
-    return Pool(name, pool.nodes, resources, labels, taints)
+    return Pool(name, pool.nodes, resources, labels, taints, pool.topology)
 
 
 def cluster_spec(environment: Environment) -> ClusterSpec:

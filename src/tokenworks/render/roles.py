@@ -36,6 +36,7 @@ from tokenworks.spec.values import (
 
 GPU: Final = "nvidia.com/gpu"
 SERVING: Final = "serving"
+KUEUE: Final = "kueue.x-k8s.io"
 LOGS: Final = "64Mi"
 """Disk for the container's log, beside its volumes."""
 
@@ -113,7 +114,7 @@ def _role(release: Release, role: RoleLayout) -> RoleValues:
         flags=flags,
         env={**(network.env if network else {}), **env, **found.env},
         labels=_labels(release, role),
-        annotations=_annotations(release, role, found),
+        annotations={**_annotations(release, role, found), **_placement(release, role)},
         engine_port=_engine_port(release, role),
         endpoints=found.endpoints,
         health_port=found.health_port,
@@ -272,8 +273,39 @@ def _scheduling(pool: NodePool | None) -> Scheduling:
     return Scheduling(node_selector=pool.labels, tolerations=tolerations(pool.taints))
 
 
-def _queue(release: Release, role: RoleLayout) -> QueueValues | None:
+def _queued(release: Release, role: RoleLayout) -> bool:
     """GPUs are rationed, so pods with GPUs are queued."""
-    if not release.stack.environment.spec.platform.kueue.enabled or role.resources.gpus == 0:
+    return release.stack.environment.spec.platform.kueue.enabled and role.resources.gpus > 0
+
+
+def _queue(release: Release, role: RoleLayout) -> QueueValues | None:
+    if not _queued(release, role):
         return None
     return QueueValues(name=release.model.spec.tenant, priority_class=SERVING)
+
+
+def _placement(release: Release, role: RoleLayout) -> dict[str, str]:
+    """Annotations by which Kueue chooses nodes in a pool that has a topology.
+
+    Without one of them it admits no pod to such a pool, as long as the queue has other pools.
+    """
+    pool = release.pool(role)
+    if pool is None or not pool.topology or not _queued(release, role):
+        return {}
+    alone = not role.grouped or release.model.spec.topology.expressed_as == "RoleBasedGroup"
+    if alone:
+        # What Kueue admits is the pod, and that is on one node wherever it is. Unconstrained, it
+        # gets the fullest node with room, which leaves whole ones for groups.
+        return {_topology("unconstrained"): "true"}
+    # Leader and workers are two templates, which Kueue would place independently of each other.
+    group = {f"{KUEUE}/podset-group-name": "group"}
+    within = release.model.spec.topology.within
+    if within is not None:
+        return {_topology("required"): within, **group}
+    # Kueue tries the level that is named, then every wider one, then all nodes: beginning with the
+    # narrowest gives the closest place there is, and keeps no group waiting that fits at all.
+    return {_topology("preferred"): pool.topology[-1], **group}
+
+
+def _topology(how: Literal["required", "preferred", "unconstrained"]) -> str:
+    return f"{KUEUE}/podset-{how}-topology"

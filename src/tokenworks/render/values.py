@@ -139,7 +139,7 @@ def queues_values(stack: Stack) -> QueuesValues:
         cohort=COHORT,
         resources=(*uncounted, GPU, *rdma),
         flavors={
-            name: FlavorValues(node_labels=pool.labels, taints=pool.taints)
+            name: FlavorValues(node_labels=pool.labels, taints=pool.taints, topology=pool.topology)
             for name, pool in pools.items()
         },
         tenants=tenants,

@@ -234,15 +234,13 @@ Digest = Annotated[
         "copy the digest from the registry",
     ),
 ]
-LabelKey = Annotated[
-    str,
-    Form(
-        rf"({_DNS_LABEL}(\.{_DNS_LABEL})*/)?{_LABEL_NAME}",
-        "a Kubernetes label key: an optional domain and `/`, then up to 63 letters, digits, -_.",
-        max_length=317,
-    ),
-    LongestDomain(),
-]
+_LABEL_KEY = rf"({_DNS_LABEL}(\.{_DNS_LABEL})*/)?{_LABEL_NAME}"
+_A_LABEL_KEY = (
+    "a Kubernetes label key: an optional domain and `/`, then up to 63 letters, digits, -_."
+)
+LabelKey = Annotated[str, Form(_LABEL_KEY, _A_LABEL_KEY, max_length=317), LongestDomain()]
+NodeLabel = Annotated[str, Form(_LABEL_KEY, _A_LABEL_KEY, max_length=316), LongestDomain()]
+"""A level of a topology. Kueue's CRD takes a character less than label keys may have."""
 LabelValue = Annotated[
     str,
     Form(

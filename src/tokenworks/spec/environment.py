@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -18,6 +18,7 @@ from tokenworks.spec.common import (
     LabelValue,
     Metadata,
     Name,
+    NodeLabel,
     Size,
     Timeout,
     quantity_value,
@@ -25,6 +26,10 @@ from tokenworks.spec.common import (
 )
 
 Provider = Literal["local", "kind", "existing"]
+HOSTNAME: Final = "kubernetes.io/hostname"
+"""Label of every node with a value of its own: the narrowest level a topology can have."""
+MOST_LEVELS: Final = 16
+"""Levels of a topology (CRD topologies.kueue.x-k8s.io, v1beta2)."""
 
 
 class Cluster(Document):
@@ -124,6 +129,39 @@ class NodePool(Document):
     taints: Annotated[tuple[Taint, ...], Field(max_length=8)] = Field(
         default=(), description="Taints of the pool's nodes."
     )
+    topology: Annotated[tuple[NodeLabel, ...], Field(max_length=MOST_LEVELS)] = Field(
+        default=(),
+        description="Node labels that say where a node stands, widest first, such as a block's, "
+        "a rack's and kubernetes.io/hostname: Kueue keeps groups of pods close together by them. "
+        "Nodes that lack one get no pods. It cannot be changed while the pool has this name.",
+    )
+
+    @model_validator(mode="after")
+    def _levels(self) -> NodePool:
+        levels = self.topology
+        twice = [level for place, level in enumerate(levels) if level in levels[:place]]
+        if twice:
+            raise refused(
+                f"names {twice[0]} twice",
+                allowed="each level once",
+                remedy="remove one of them",
+                field="topology",
+            )
+        if HOSTNAME in levels[:-1]:
+            raise refused(
+                f"has {HOSTNAME} before {levels[-1]}, and nothing is narrower than a node",
+                allowed=f"{HOSTNAME} as the last level",
+                remedy="move it to the end: levels are listed widest first",
+                field="topology",
+            )
+        if levels and not self.labels:
+            raise refused(
+                "are missing, and Kueue finds the nodes of a topology by them",
+                allowed="labels that only this pool's nodes have",
+                remedy="write one such as tokenworks.dev/pool: <name of the pool>",
+                field="labels",
+            )
+        return self
 
 
 class Requests(Document):

@@ -12,6 +12,7 @@ from tokenworks.spec.environment import Environment, NodePool
 from tokenworks.spec.layout import RoleLayout, layout
 from tokenworks.spec.lora_rules import adapter_bytes, check_lora
 from tokenworks.spec.model import ModelRelease
+from tokenworks.spec.placement_rules import check_placement
 from tokenworks.spec.problems import FieldPath, Problem
 from tokenworks.spec.secrets import IN_CLEAR, REMEDY, hides
 from tokenworks.spec.sourced import Documents, EngineCatalog, EngineFacts, Sourced, listed
@@ -33,6 +34,7 @@ def check_model(
     yield from _weights(model)
     yield from check_caches(model, documents, catalog.engine(model.document.spec.engine.name))
     yield from check_topology(model, documents, catalog)
+    yield from check_placement(model, documents)
     yield from check_lora(model, catalog)
     if documents.environment is not None:
         yield from _pinned(model, documents.environment.document.spec.cluster.provider)

@@ -99,6 +99,7 @@ def _pools(environment: Sourced[Environment]) -> Iterator[Problem]:
                 "remove it; simulated nodes exist with provider local only",
             )
     yield from _told_apart(environment)
+    yield from _levels_are_read(environment)
     real = {name: pool.nodes for name, pool in pools.items() if not pool.simulated}
     if provider == "local" and sum(real.values()) > 1:
         last = [name for name, nodes in real.items() if nodes][-1]
@@ -125,6 +126,19 @@ def _told_apart(environment: Sourced[Environment]) -> Iterator[Problem]:
                 f"are those of pool {others[0]} too",
                 "labels that only this pool's nodes have",
                 f"write one such as tokenworks.dev/pool: {name}",
+            )
+
+
+def _levels_are_read(environment: Sourced[Environment]) -> Iterator[Problem]:
+    """Kueue alone looks at a topology."""
+    spec = environment.document.spec
+    for name, pool in spec.node_pools.items():
+        if pool.topology and not spec.platform.kueue.enabled:
+            yield environment.problem(
+                ("spec", "nodePools", name, "topology"),
+                "has no meaning while platform.kueue.enabled is false: Kueue places pods by it",
+                None,
+                "remove it, or enable Kueue",
             )
 
 

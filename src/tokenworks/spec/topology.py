@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from tokenworks.spec.common import Document, FlagName, FlagValue, Name, refused
+from tokenworks.spec.common import Document, FlagName, FlagValue, Name, NodeLabel, refused
 from tokenworks.spec.resources import Resources
 
 Kind = Literal["single", "multi-node", "disaggregated", "wide-ep"]
@@ -83,6 +83,11 @@ class Topology(Document):
         description="What pods of one model talk over; default: the pool's RDMA devices. "
         "Without them `tcp` must be said aloud.",
     )
+    within: NodeLabel | None = Field(
+        default=None,
+        description="Groups of pods: level of the pool's topology that all pods of a group share, "
+        "or the group waits, such as a rack's label; default: as close together as there is room.",
+    )
     prefill: Role | None = Field(default=None, description="disaggregated: who reads prompts.")
     decode: Role | None = Field(default=None, description="disaggregated: who writes answers.")
     transfer: Literal["nixl", "mooncake"] | None = Field(
@@ -133,6 +138,7 @@ _READ_BY: Final[dict[str, tuple[Kind, ...]]] = {
     "launcher": ("multi-node",),
     "all_to_all": ("wide-ep",),
     "network": ("multi-node", "wide-ep", "disaggregated"),
+    "within": ("multi-node", "wide-ep", "disaggregated"),
     "prefill": ("disaggregated",),
     "decode": ("disaggregated",),
     "transfer": ("disaggregated",),

@@ -23,11 +23,12 @@ from tokenworks.spec.common import (
     LabelKey,
     Labels,
     Name,
+    NodeLabel,
     Quantity,
     Timeout,
     Toleration,
 )
-from tokenworks.spec.environment import Hostname, Taint
+from tokenworks.spec.environment import MOST_LEVELS, Hostname, Taint
 from tokenworks.spec.lora import AdapterName, Rank
 
 Count = Annotated[int, Field(ge=0, le=1000)]
@@ -596,6 +597,9 @@ class FlavorValues(Document):
     )
     taints: Annotated[tuple[Taint, ...], Field(max_length=8)] = Field(
         description="Taints that admitted pods tolerate."
+    )
+    topology: Annotated[tuple[NodeLabel, ...], Field(max_length=MOST_LEVELS)] = Field(
+        description="Node labels that say where a node stands, widest first; empty: not known."
     )
 
 
