@@ -87,7 +87,7 @@ def lora_values(
         folder=FOLDER,
         storage=adapter_storage(lora),
         base=lora.base or (hub if hub != model.spec.model.uri else None),
-        replace=not _keeps_kv(model) or engine.tells_adapters_apart(version),
+        replace=not model.spec.caches.prefix or engine.tells_adapters_apart(version),
         claims=() if played else tuple(sorted(claims)),
         resources=HELPER,
         adapters={
@@ -95,12 +95,6 @@ def lora_values(
             for name, adapter in lora.adapters.items()
         },
     )
-
-
-def _keeps_kv(model: ModelRelease) -> bool:
-    """Whether KV outlives the request that it was computed for."""
-    caches = model.spec.caches
-    return caches.prefix or caches.offload is not None or caches.distributed is not None
 
 
 def _adapter(
