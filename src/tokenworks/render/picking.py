@@ -51,8 +51,9 @@ def picker(release: Release) -> PickerValues | None:
 
 
 def _metrics(model: ModelRelease) -> EngineMetrics:
-    """What the engine shows. Engines name adapters only where they serve some, and the picker
-    counts an error at each look for a gauge that it was told of and does not find."""
+    """What the engine shows. Engines name adapters only where they serve some, and a gauge that
+    the picker was told of and does not find is an error at each look, behind which it reports no
+    other."""
     metrics = engine_of(model).metrics_of(version_of(model))
     return metrics if model.spec.lora else metrics.model_copy(update={"lora": ""})
 
