@@ -215,7 +215,7 @@ class Api:
         return Call(
             ask=ask,
             answer=service.answer(ask, model),
-            model=model,
+            model=ask.model or model if service.setup.echoes else model,
             lora=lora,
             request_id=request.state.request_id,
             job_id=job_id,

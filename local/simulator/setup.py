@@ -42,3 +42,5 @@ class Setup:
     """Health checks go on succeeding after SIGTERM, as in engines that do not know of it."""
     known_as: Callable[[str], str] = str
     """The served name that a client means by a name."""
+    echoes: bool = False
+    """Answers carry the name that the client wrote, whatever it meant."""

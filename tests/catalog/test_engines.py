@@ -35,7 +35,10 @@ def flags_named(engine: Engine) -> dict[str, str]:
         found |= {f"kvDtypes.{flag}": flag for flag in engine.kv_dtypes.flags}
     if engine.lora:
         lora = engine.lora
-        several = (lora.enable, lora.modules, lora.most, lora.most_cpu, lora.max_rank)
+        several = (
+            lora.enable, lora.modules, lora.most, lora.most_cpu, lora.max_rank, lora.servers,
+            *lora.other_flags,
+        )  # fmt: skip
         found |= {f"lora.{flag}": flag for flag in several}
     return {where: flag for where, flag in found.items() if flag}
 
@@ -226,6 +229,8 @@ def test_adapters_come_from_the_approved_list_alone(name: str) -> None:
     assert engine.lora.load_env.keys() <= engine.reserved_env()
     if engine.lora.enable:
         assert engine.lora.enable in engine.reserved_flags()
+    assert engine.reserved_flags() >= set(engine.lora.other_flags)
+    assert engine.reserved_env() >= set(engine.lora.other_env)
 
 
 def test_how_adapters_are_loaded_and_asked_for() -> None:
@@ -234,11 +239,29 @@ def test_how_adapters_are_loaded_and_asked_for() -> None:
         "vllm": ("start", "sidecar"),
         "sglang": ("start",),
     }
-    assert ENGINES["vllm"].reserved_env() >= {"VLLM_ALLOW_RUNTIME_LORA_UPDATING"}
+    assert ENGINES["vllm"].reserved_env() >= {
+        "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "VLLM_LORA_RESOLVER_HF_REPO_LIST",
+    }  # fmt: skip
+    assert "default-mm-loras" in ENGINES["vllm"].reserved_flags()
     assert ENGINES["vllm"].adapter_ranks("0.26.0")[:3] == (1, 8, 16)
     assert ENGINES["sglang"].adapter_ranks("0.5.16") == ()
     apart = [ENGINES["vllm"].tells_adapters_apart(v) for v in ("0.26.0", "0.31.0", "0.32.0")]
     assert apart == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "tiers"),
+    [
+        ("vllm", "0.26.0", {"cpu", "nvme"}),
+        ("vllm", "0.32.0", {"cpu", "nvme", "mooncake"}),
+        ("sglang", "0.5.16", {"cpu"}),
+        ("sglang", "0.5.23", {"cpu", "nvme", "hicache", "mooncake"}),
+        ("llamacpp", "0.0.1", set[str]()),
+    ],
+)
+def test_where_the_kv_of_adapters_is_kept_apart(engine: str, version: str, tiers: set[str]) -> None:
+    assert ENGINES[engine].adapter_tiers(version) == tiers
+    assert tiers <= {*ENGINES[engine].offload, *ENGINES[engine].distributed_kv}
 
 
 def test_the_guide_to_caches_names_flags_that_exist() -> None:

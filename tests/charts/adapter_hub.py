@@ -40,6 +40,10 @@ class Hub:
     """How many answers with weights end early."""
     broken: int = 0
     """How many answers are 503."""
+    cut: int = 0
+    """How many lists of files end early."""
+    odd: int = 0
+    """How many lists of files are something else."""
     elsewhere: str = ""
     """Address that weights are handed to."""
     url: str = ""
@@ -66,6 +70,9 @@ class Hub:
             return 503, b""
         for name, files in self.repositories.items():
             if path == f"/api/models/{name}/revision/{REVISION}":
+                if self.odd:
+                    self.odd -= 1
+                    return 200, b'["unexpected"]'
                 siblings = [{"rfilename": file} for file in files]
                 return 200, json.dumps({"siblings": siblings}).encode()
             file = path.removeprefix(f"/{name}/resolve/{REVISION}/")
@@ -89,6 +96,9 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             if hub.truncated and self.path.endswith(WEIGHTS):
                 hub.truncated -= 1
+                body = body[:-1]
+            if hub.cut and self.path.startswith("/api/"):
+                hub.cut -= 1
                 body = body[:-1]
             self.wfile.write(body)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pickle
@@ -12,8 +13,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from email.message import Message
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError, URLError
 
 import httpx
 import pytest
@@ -124,7 +127,7 @@ class TestPull:
         assert {token for _, token in hub.asked} == {"Bearer hub-token"}
         assert [token for _, token in store.asked] == [None]
 
-    @pytest.mark.parametrize("flaw", ["truncated", "broken"])
+    @pytest.mark.parametrize("flaw", ["truncated", "cut", "odd", "broken"])
     def test_what_may_pass_is_tried_again(self, flaw: str, folder: Path) -> None:
         files = adapter()
         with Hub({"org/a": files}, **{flaw: 2}).serving() as hub:  # type: ignore[arg-type]
@@ -269,12 +272,24 @@ class Pod:
 
 
 @contextmanager
-def pod(folder: Path, hub: Hub) -> Generator[Pod]:
+def pod(folder: Path, hub: Hub, approved: dict[str, Any]) -> Generator[Pod]:
+    """A pod whose list is approved; nothing runs yet."""
     made = Pod(folder, hub)
+    made.approve(approved)
     try:
         yield made
     finally:
         made.close()
+
+
+@contextmanager
+def ready_pod(folder: Path, hub: Hub, approved: dict[str, Any]) -> Generator[Pod]:
+    """One that has dealt with its list: approved, started, ready."""
+    with pod(folder, hub, approved) as made:
+        made.start_engine()
+        made.start_sidecar()
+        made.until(lambda: made.asked("/ready") == 200)
+        yield made
 
 
 class TestServe:
@@ -285,8 +300,7 @@ class TestServe:
         hub = Hub({"org/one": one, "org/two": two})
         first = entry(folder, "one", one)
         second = entry(folder, "two", two)
-        with hub.serving(), pod(folder, hub) as it:
-            it.approve(listed(one=first))
+        with hub.serving(), pod(folder, hub, listed(one=first)) as it:
             it.start_sidecar()
             it.until(lambda: Path(first["path"]).is_dir())
             assert it.asked("/live") == 200
@@ -303,8 +317,10 @@ class TestServe:
             it.until(lambda: not Path(first["path"]).exists())
 
             it.stop_engine()
+            it.until(lambda: it.asked("/ready") == 503)
             it.start_engine()
-            it.until(lambda: it.models() == {"two": second["path"]})
+            it.until(lambda: it.asked("/ready") == 200)
+            assert it.models() == {"two": second["path"]}, "not ready before"
             log = it.stop_sidecar()
         assert "engine: does not answer yet" in log
         assert f"two: loaded {second['path']}" in log
@@ -314,11 +330,7 @@ class TestServe:
         files = adapter()
         hub = Hub({"org/a": files})
         item = entry(folder, "a", files)
-        with hub.serving(), pod(folder, hub) as it:
-            it.approve(listed(a=item))
-            it.start_engine()
-            it.start_sidecar()
-            it.until(lambda: it.asked("/ready") == 200)
+        with hub.serving(), ready_pod(folder, hub, listed(a=item)) as it:
             smuggled = {"lora_name": "evil", "lora_path": item["path"]}
             url = f"http://127.0.0.1:{it.port}/v1/load_lora_adapter"
             assert httpx.post(url, json=smuggled).status_code == 200
@@ -330,11 +342,8 @@ class TestServe:
         bad = {**adapter(b"bad"), "run.py": b""}
         hub = Hub({"org/a": files, "org/bad": bad})
         good = entry(folder, "a", files)
-        with hub.serving(), pod(folder, hub) as it:
-            it.approve(listed(bad=entry(folder, "bad", bad), a=good))
-            it.start_engine()
-            it.start_sidecar()
-            it.until(lambda: it.asked("/ready") == 200)
+        both = listed(bad=entry(folder, "bad", bad), a=good)
+        with hub.serving(), ready_pod(folder, hub, both) as it:
             assert it.models() == {"a": good["path"]}
             log = it.stop_sidecar()
         assert log.count("bad: refused: run.py has no place in an adapter") == 1
@@ -343,9 +352,8 @@ class TestServe:
         files = adapter()
         hub = Hub({"org/a": files})
         item = entry(folder, "a", files)
-        with hub.serving(), pod(folder, hub) as it:
+        with hub.serving(), pod(folder, hub, listed(a=item)) as it:
             hub.broken = 10**6
-            it.approve(listed(a=item))
             it.start_engine()
             it.start_sidecar()
             it.until(lambda: it.asked("/live") == 200)
@@ -361,11 +369,7 @@ class TestServe:
         old, new = adapter(b"old"), adapter(b"new")
         hub = Hub({"org/a": old})
         before, after = entry(folder, "a", old), entry(folder, "a", new)
-        with hub.serving(), pod(folder, hub) as it:
-            it.approve(listed(a=before, replace=replace))
-            it.start_engine()
-            it.start_sidecar()
-            it.until(lambda: it.asked("/ready") == 200)
+        with hub.serving(), ready_pod(folder, hub, listed(a=before, replace=replace)) as it:
             hub.repositories["org/a"] = new
             it.approve(listed(a=after, replace=replace))
             expected = {"a": after["path"]} if replace else {}
@@ -382,11 +386,7 @@ class TestServe:
         files = adapter()
         hub = Hub({"org/a": files})
         item = entry(folder, "a", files)
-        with hub.serving(), pod(folder, hub) as it:
-            it.approve(listed(a=item))
-            it.start_engine()
-            it.start_sidecar()
-            it.until(lambda: it.asked("/ready") == 200)
+        with hub.serving(), ready_pod(folder, hub, listed(a=item)) as it:
             it.list.write_text("{")
             passes = [it.asked("/live") for _ in range(200)]
             assert set(passes) == {200}
@@ -394,3 +394,206 @@ class TestServe:
             it.approve({"adapters": {}, "replace": True})
             it.until(lambda: it.models() == {})
             it.stop_sidecar()
+
+
+class FakeEngine:
+    """What the keeper asks of an engine, and what may go wrong there."""
+
+    def __init__(self) -> None:
+        self.loaded: dict[str, str] = {}
+        self.trouble: Exception | None = None
+        """Of every question."""
+        self.busy: Exception | None = None
+        """Of every change."""
+
+    def adapters(self) -> dict[str, str]:
+        if self.trouble:
+            raise self.trouble
+        return dict(self.loaded)
+
+    def change(self, what: str, body: dict[str, str]) -> None:
+        if self.busy:
+            raise self.busy
+        if what == "unload":
+            del self.loaded[body["lora_name"]]
+        else:
+            self.loaded[body["lora_name"]] = body["lora_path"]
+
+
+class Scene:
+    """The keeper alone, its time stopped, between a hub and an engine."""
+
+    def __init__(self, folder: Path, hub: Hub, program: Any) -> None:
+        self.folder, self.hub, self.program = folder, hub, program
+        self.engine, self.now = FakeEngine(), 1000.0
+        self.most = 0
+        """Adapters that were on the disk at once."""
+        program.time = self
+        program.HUB = hub.url
+        self.begin()
+
+    def monotonic(self) -> float:
+        """The time, which the program asks for whenever it gets on."""
+        self.most = max(self.most, sum(path.is_dir() for path in self.folder.iterdir()))
+        return self.now
+
+    def begin(self) -> None:
+        """The sidecar starts, as it does again after a crash."""
+        self.beat = self.program.Beat()
+        self.keeper = self.program.Keeper(self.folder, self.engine, self.beat)
+
+    def tend(self, **adapters: dict[str, Any]) -> dict[str, str]:
+        """One pass over the list; what the engine has loaded then."""
+        self.keeper.tend({"adapters": adapters, "base": "org/base", "replace": True})
+        return dict(self.engine.loaded)
+
+    @property
+    def downloads(self) -> int:
+        """How often weights were asked for."""
+        return sum(path.endswith(WEIGHTS) for path, _ in self.hub.asked)
+
+
+@pytest.fixture
+def scene(folder: Path) -> Generator[Scene]:
+    spec = importlib.util.spec_from_file_location("adapters_under_test", PROGRAM)
+    assert spec is not None and spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    with Hub({}).serving() as hub:
+        yield Scene(folder, hub, program)
+
+
+class TestKeeper:
+    """What may go wrong between two passes."""
+
+    def test_what_was_refused_is_not_downloaded_again_and_again(self, scene: Scene) -> None:
+        files = adapter()
+        scene.hub.repositories["org/a"] = files
+        wrong = entry(scene.folder, "a", files, digest=sha256(b"other"))
+        downloads: list[int] = []
+        for seconds in (0, 5, 50, 10, 60, 60):
+            scene.now += seconds
+            assert scene.tend(a=wrong) == {}
+            downloads.append(scene.downloads)
+        assert downloads == [1, 1, 1, 2, 2, 3], "after a minute, then after two"
+        assert scene.beat.ready
+        right = entry(scene.folder, "a", files)
+        assert scene.tend(a=right) == {"a": right["path"]}, "another entry is looked at at once"
+
+    def test_a_refusal_is_never_forgotten_for_more_than_an_hour(self, scene: Scene) -> None:
+        wrong = entry(scene.folder, "a", adapter())
+        asked: list[int] = []
+        for _ in range(12):
+            scene.now += 3601
+            scene.tend(a=wrong)
+            asked.append(len(scene.hub.asked))
+        assert asked == list(range(1, 13))
+
+    def test_an_update_serves_the_old_one_while_the_hub_is_away(self, scene: Scene) -> None:
+        old, new = adapter(b"old"), adapter(b"new")
+        scene.hub.repositories["org/a"] = old
+        before, after = entry(scene.folder, "a", old), entry(scene.folder, "a", new)
+        assert scene.tend(a=before) == {"a": before["path"]}
+        scene.hub.broken = 1
+        assert scene.tend(a=after) == {"a": before["path"]}
+        assert scene.beat.ready
+        scene.hub.repositories["org/a"] = new
+        scene.now += 10
+        assert scene.tend(a=after) == {"a": after["path"]}
+
+    def test_an_update_that_is_refused_takes_the_old_one_away(self, scene: Scene) -> None:
+        files = adapter()
+        scene.hub.repositories["org/a"] = files
+        assert scene.tend(a=entry(scene.folder, "a", files)) != {}
+        other = sha256(b"other")
+        wrong = entry(scene.folder, "a", files, digest=other, path=f"{scene.folder}/a-other")
+        assert scene.tend(a=wrong) == {}
+        assert scene.tend(a=wrong) == {}
+
+    def test_what_others_load_under_an_approved_name_goes_while_it_is_awaited(
+        self, scene: Scene
+    ) -> None:
+        scene.hub.broken = 99
+        scene.engine.loaded = {"a": "/tmp/evil", "b": f"{scene.folder}/a-verified"}
+        wanted = {name: entry(scene.folder, name, adapter()) for name in ("a", "b")}
+        assert scene.tend(**wanted) == {}
+
+    def test_limits_that_are_lowered_hold_for_what_is_loaded(self, scene: Scene) -> None:
+        files = adapter(r=8)
+        scene.hub.repositories["org/a"] = files
+        item = entry(scene.folder, "a", files)
+        assert scene.tend(a=item) == {"a": item["path"]}
+        for lower in ({"rank": 4}, {"bytes": 100}):
+            assert scene.tend(a={**item, **lower}) == {}
+            assert scene.tend(a=item) == {"a": item["path"]}
+        assert scene.downloads == 1
+
+    def test_a_list_that_changes_whole_needs_room_for_one_more(self, scene: Scene) -> None:
+        def version(content: bytes) -> dict[str, dict[str, Any]]:
+            found: dict[str, dict[str, Any]] = {}
+            for name in "abcde":
+                files = adapter(content + name.encode())
+                scene.hub.repositories[f"org/{name}"] = files
+                found[name] = entry(scene.folder, name, files)
+            return found
+
+        scene.tend(**version(b"1"))
+        second = version(b"2")
+        assert scene.tend(**second) == {name: item["path"] for name, item in second.items()}
+        renamed = {f"new-{name}": item for name, item in version(b"3").items()}
+        assert set(scene.tend(**renamed)) == set(renamed)
+        assert scene.most == 6
+
+    def test_an_engine_that_is_busy_has_not_refused(self, scene: Scene) -> None:
+        files = adapter()
+        scene.hub.repositories["org/a"] = files
+        item = entry(scene.folder, "a", files)
+        scene.engine.busy = HTTPError("http://engine", 503, "loading", Message(), None)
+        assert scene.tend(a=item) == {}
+        assert not scene.beat.ready
+        scene.engine.busy = None
+        scene.now += 6
+        assert scene.tend(a=item) == {"a": item["path"]}
+        assert scene.beat.ready
+
+    def test_an_engine_that_was_started_again_is_ready_once_it_has_all(self, scene: Scene) -> None:
+        files = adapter()
+        scene.hub.repositories["org/a"] = files
+        item = entry(scene.folder, "a", files)
+        scene.tend(a=item)
+        assert scene.beat.ready
+        scene.engine.trouble = TimeoutError("slow")
+        scene.tend(a=item)
+        assert scene.beat.ready, "an engine that is slow still serves"
+        scene.engine.trouble = URLError(ConnectionRefusedError())
+        scene.tend(a=item)
+        assert not scene.beat.ready
+        scene.engine.trouble, scene.engine.loaded = None, {}
+        scene.engine.busy = HTTPError("http://engine", 503, "loading", Message(), None)
+        scene.tend(a=item)
+        assert not scene.beat.ready
+        scene.engine.busy = None
+        scene.now += 6
+        assert scene.tend(a=item) == {"a": item["path"]}
+        assert scene.beat.ready
+        assert scene.downloads == 1
+
+    def test_a_sidecar_that_crashed_is_ready_though_the_hub_is_away(self, scene: Scene) -> None:
+        files = adapter()
+        scene.hub.repositories["org/a"] = files
+        item, new = entry(scene.folder, "a", files), entry(scene.folder, "new", files)
+        scene.tend(a=item)
+        scene.hub.broken = 99
+        (scene.folder / "new-1.part").mkdir()
+        scene.begin()
+        assert not scene.beat.ready
+        assert scene.tend(a=item, new=new) == {"a": item["path"]}
+        assert scene.beat.ready
+        assert [p.name for p in scene.folder.iterdir() if p.is_dir()] == [Path(item["path"]).name]
+
+    def test_one_odd_repository_does_not_hold_up_the_others(self, scene: Scene) -> None:
+        files = adapter()
+        scene.hub.repositories |= {"org/a": files, "org/b": files}
+        odd, good = entry(scene.folder, "a", files), entry(scene.folder, "b", files)
+        scene.hub.odd = 1
+        assert scene.tend(a=odd, b=good) == {"b": good["path"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -549,8 +550,9 @@ class TestAdapters:
             "digest": "sha256:" + "5a" * 32,
             "bytes": 120_000_000,
             "rank": 16,
-            "path": "/adapters/billing-5a5a5a5a5a5a",
+            "path": adapters["billing"]["path"],
         }
+        assert re.fullmatch("/adapters/billing-[0-9a-f]{12}", adapters["billing"]["path"])
         arguments = at_start.container()["args"]
         start = arguments.index("--lora-modules") + 1
         modules = {f"{name}={item['path']}" for name, item in adapters.items()}
@@ -561,6 +563,20 @@ class TestAdapters:
         assert limits == ["2", "2", "16"]
         mounts = {m["name"]: m for m in at_start.container()["volumeMounts"]}
         assert mounts["adapters"] == {"name": "adapters", "mountPath": folder, "readOnly": True}
+
+    @pytest.mark.parametrize(
+        "change", [{"revision": "0" * 40}, {"digest": "sha256:" + "00" * 32}, {"uri": "hf://a/b"}]
+    )
+    def test_another_content_lies_elsewhere(
+        self, charts: Helm, at_start: Objects, change: dict[str, str]
+    ) -> None:
+        """The same weights may come with another configuration."""
+        lora = laid(LORA, {"adapters": {"billing": change}})
+        found = [
+            listed(loader(objects)["args"][2])["adapters"]["billing"]["path"]
+            for objects in (at_start, charts.objects("model", values_of(model(lora=lora))))
+        ]
+        assert len(set(found)) == 2
 
     @pytest.mark.parametrize(("rank", "room"), [(1, "1"), (9, "16"), (65, "128"), (320, "320")])
     def test_vllm_makes_room_for_some_ranks_only(self, charts: Helm, rank: int, room: str) -> None:
@@ -647,7 +663,8 @@ class TestAdapters:
             for rule in spec["rules"]
         }
         assert rewritten == {n: f"Qwen/Qwen3-32B:{n}" for n in ("billing", "sql-2")}
-        assert "billing=/adapters/billing-5a5a5a5a5a5a" in objects.container()["args"]
+        path = listed(loader(objects)["args"][2])["adapters"]["billing"]["path"]
+        assert f"billing={path}" in objects.container()["args"]
         assert at_start.of("InferenceModelRewrite") == []
 
     def test_a_played_engine_loads_what_is_made_up(self, charts: Helm) -> None:

@@ -121,14 +121,18 @@ def test_an_adapter_is_asked_for_behind_a_colon_and_any_name_is_the_model() -> N
         cards = (await engine.get("/v1/models")).json()["data"]
         assert [card["id"] for card in cards] == ["m", "other", "sql"]
 
-        async def asked(model: str) -> httpx.Response:
-            return await engine.post(TEXT, {"model": model, "prompt": "x", "max_tokens": 1})
+        async def asked(model: str) -> str:
+            answer = await engine.post(TEXT, {"model": model, "prompt": "x", "max_tokens": 8})
+            assert answer.json()["model"] == model, "the name comes back as it was written"
+            return answer.json()["choices"][0]["text"]
 
-        assert (await asked("m:sql")).json()["model"] == "sql"
-        assert (await asked("base:sql")).json()["model"] == "sql"
-        assert (await asked("sql")).json()["model"] == "m", "silently, as the real one does"
-        assert (await asked("whatever")).json()["model"] == "m"
-        assert (await asked("m:none")).status_code == 404
+        base, adapted = await asked("m"), await asked("m:sql")
+        assert adapted != base
+        assert await asked("base:sql") == adapted
+        assert await asked("sql") == base, "silently, as the real one does"
+        assert await asked("whatever") == base
+        none = await engine.post(TEXT, {"model": "m:none", "prompt": "x"})
+        assert none.status_code == 404
 
     run(scenario)
 

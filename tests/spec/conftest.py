@@ -24,6 +24,7 @@ class KnownEngine:
     default: str = "0.26.0"
     divides: Sequence[str] = ("pipelineParallel", "dataParallel")
     adapter_loading: Sequence[str] = ()
+    adapter_servers: str | None = None
     python: str | None = "its image"
     cache_fields: Set[str] = frozenset({"prefix", "kv.memoryFraction", "kv.dtype", "kv.blockSize"})
     kv_types: Sequence[str] = ("auto", "fp8")
@@ -47,6 +48,9 @@ class KnownEngine:
     def adapter_ranks(self, version: str) -> Sequence[int]:
         return (8, 16, 64, 128) if self.adapter_loading and version else ()
 
+    def adapter_tiers(self, version: str) -> Set[str]:
+        return {"cpu"} if self.adapter_loading and version else set()
+
 
 class KnownEngines:
     """A catalog of engines that does not change with the repository's."""
@@ -59,6 +63,7 @@ class KnownEngines:
             ("single", "multi-node", "disaggregated", "wide-ep"),
             ("hf", "s3", "gs", "pvc", "oci", "dummy"),
             adapter_loading=("start", "sidecar"),
+            adapter_servers="api-server-count",
         ),
         "sglang": KnownEngine(
             ("single", "multi-node", "disaggregated"),

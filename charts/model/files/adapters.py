@@ -8,6 +8,7 @@ the engine reads, and one that is not on the list is unloaded.
 """
 
 import hashlib
+import http.client
 import http.server
 import json
 import os
@@ -33,14 +34,17 @@ PERIOD = float(os.environ.get("ADAPTER_PERIOD", "5"))
 PIECE = 1 << 20
 TRIES = 5
 AGAIN = "will try again"
+PASSING = (OSError, ValueError, http.client.HTTPException)
+# The engine is not serving now, or the hub is not: neither says anything about the adapter.
+BUSY = (408, 429, 502, 503, 504)
 
 
 class RefusedError(Exception):
-    """The adapter is not what was approved; trying again does not help."""
+    """The adapter is not what was approved; trying again soon does not help."""
 
 
 class Beat:
-    """When something last moved, and whether the whole list was dealt with once."""
+    """When something last moved, and whether the list was dealt with."""
 
     def __init__(self):
         self.at, self.ready = time.monotonic(), False
@@ -61,8 +65,8 @@ class SameHost(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, req, *rest):
         new = super().redirect_request(req, *rest)
-        hosts = {urllib.parse.urlsplit(url).netloc for url in (req.full_url, rest[-1])}
-        if new and len(hosts) > 1:
+        places = [urllib.parse.urlsplit(url) for url in (req.full_url, rest[-1])]
+        if new and len({(place.scheme, place.netloc) for place in places}) > 1:
             new.remove_header("Authorization")
         return new
 
@@ -90,7 +94,10 @@ class Hub:
     def names(self):
         with ask(f"/api/models/{self.place}/revision/{self.revision}") as answer:
             found = json.load(answer)
-        return [item["rfilename"] for item in found["siblings"]]
+        try:
+            return [str(item["rfilename"]) for item in found["siblings"]]
+        except (KeyError, TypeError):
+            raise ValueError("the hub's answer lists no files") from None
 
     def open(self, name):
         return ask(f"/{self.place}/resolve/{self.revision}/{urllib.parse.quote(name)}")
@@ -190,10 +197,20 @@ def fill(folder, entry, base, beat):
     check_config(folder / CONFIG, entry, base)
 
 
+def check_limits(folder, entry, base):
+    """What was verified once is held to what is approved now; its content has not changed."""
+    size = sum(item.stat().st_size for item in folder.iterdir())
+    if size > entry["bytes"]:
+        raise RefusedError(f"its files take {size} bytes, approved are {entry['bytes']}")
+    check_config(folder / CONFIG, entry, base)
+
+
 def pull(name, entry, base, beat):
     """Have the adapter in its folder, which is there only when all of it was verified."""
     path = Path(entry["path"])
     if path.is_dir():
+        if not entry["uri"].startswith("dummy:"):
+            check_limits(path, entry, base)
         return
     part = path.with_name(f"{path.name}.part")
     shutil.rmtree(part, ignore_errors=True)
@@ -219,8 +236,11 @@ class Engine:
     def adapters(self):
         """Name: folder of what is loaded."""
         with urllib.request.urlopen(self.url + "/v1/models", timeout=10) as answer:
-            cards = json.load(answer)["data"]
-        return {card["id"]: card.get("root") for card in cards if card.get("parent")}
+            found = json.load(answer)
+        try:
+            return {card["id"]: card.get("root") for card in found["data"] if card.get("parent")}
+        except (KeyError, TypeError, AttributeError):
+            raise ValueError("its list of models has no names") from None
 
     def change(self, what, body):
         """Load or unload; the engine's words when it will not."""
@@ -232,8 +252,50 @@ class Engine:
         try:
             urllib.request.urlopen(request, timeout=120).close()
         except urllib.error.HTTPError as error:
+            if error.code in BUSY:
+                raise
             text = error.read(500).decode("utf-8", "replace")
             raise RefusedError(f"the engine will not {what} it: {error.code} {text}") from None
+
+
+def is_down(error):
+    """Nothing listens at its port; an engine that is only slow still serves."""
+    return isinstance(getattr(error, "reason", error), ConnectionRefusedError)
+
+
+class Book:
+    """What must outlive this process, as the engine's caches may."""
+
+    def __init__(self, folder):
+        self.path = folder / ".book"
+        kept = json.loads(self.path.read_text("utf-8")) if self.path.exists() else {}
+        # The folder that each name was loaded from first; whether a whole list was dealt with.
+        self.first, self.dealt = kept.get("first", {}), kept.get("dealt", False)
+
+    def write(self):
+        new = self.path.with_suffix(".new")
+        new.write_text(json.dumps({"first": self.first, "dealt": self.dealt}), "utf-8")
+        new.rename(self.path)
+
+
+class Rests:
+    """Names that are left alone for a while, each time for longer: refusals are not asked for
+    again at once, because a file that is not the approved one may be large."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def of(self, name, entry):
+        """Whether it was refused, while it rests; None when it is time. Another entry of the
+        list is another matter."""
+        known, until, _, refused = self.kept.get(name, (None, 0, 0, None))
+        return refused if known == entry and time.monotonic() < until else None
+
+    def add(self, name, entry, refused):
+        known, _, before, _ = self.kept.get(name, (None, 0, 0, None))
+        least, most = (12, 720) if refused else (1, 12)
+        periods = min(most, max(least, 2 * before if known == entry else 0))
+        self.kept[name] = (entry, time.monotonic() + periods * PERIOD, periods, refused)
 
 
 class Keeper:
@@ -241,10 +303,8 @@ class Keeper:
 
     def __init__(self, folder, engine, beat):
         self.folder, self.engine, self.beat = folder, engine, beat
-        # It lives as long as the engine's caches may, which is longer than this process.
-        self.book = folder / ".first"
-        self.first = json.loads(self.book.read_text()) if self.book.exists() else {}
-        self.said = {}
+        self.book, self.rests = Book(folder), Rests()
+        self.said, self.loaded, self.mine = {}, {}, {}
 
     def once(self, name, text):
         """Say what changed, not what is still so."""
@@ -253,78 +313,116 @@ class Keeper:
             say(f"{name}: {text}")
 
     def tend(self, wanted):
-        """One pass; True when nothing is left that a later pass could mend."""
+        """One pass."""
+        asked = self.ask()
         # What must go goes first; pulling may take long.
-        self.unload_all_but(wanted["adapters"], by_name_alone=True)
-        there = {
-            name: entry
-            for name, entry in wanted["adapters"].items()
-            if self.attempt(name, pull, name, entry, wanted.get("base"), self.beat)
-        }
-        loaded = self.unload_all_but(there)
-        if loaded is None:
-            return False
-        for name, entry in there.items():
-            if loaded.get(name) == entry["path"] or self.attempt(
-                name, self.load, name, entry, wanted["replace"]
-            ):
-                self.said.pop(name, None)
+        if asked:
+            for name in self.loaded.keys() - wanted["adapters"].keys():
+                self.unload(name)
         self.tidy(wanted)
-        return not any(text.startswith(AGAIN) for text in self.said.values())
+        settled = {n: self.settle(n, e, wanted, asked) for n, e in wanted["adapters"].items()}
+        self.said = {n: t for n, t in self.said.items() if n in wanted["adapters"] or n == "engine"}
+        if asked:
+            self.judge(wanted, settled)
 
-    def unload_all_but(self, wanted, by_name_alone=False):
-        """What the engine has loaded of these; None while it does not answer."""
+    def ask(self):
+        """Whether the engine said what it has loaded; not ready while there is no engine."""
         try:
-            loaded = self.engine.adapters()
-        except (OSError, ValueError) as error:
+            self.loaded = self.engine.adapters()
+        except PASSING as error:
             self.once("engine", f"does not answer yet: {error}")
-            return None
+            if is_down(error):
+                self.loaded, self.beat.ready = {}, False
+            return False
         self.said.pop("engine", None)
-        for name, root in loaded.items():
-            known = wanted.get(name)
-            if known is None or (known["path"] != root and not by_name_alone):
-                self.attempt(name, self.unload, name)
-        return loaded
+        return True
 
-    def attempt(self, name, action, *arguments):
-        """Whether it worked; why not is said once."""
+    def judge(self, wanted, settled):
+        """Ready once the whole list was dealt with, and unready while an engine that was started
+        again lacks what the one before had; never for a change of the list."""
+        if all(settled.values()) and not self.book.dealt:
+            self.book.dealt = True
+            self.book.write()
+        lost = [
+            name
+            for name, entry in wanted["adapters"].items()
+            if self.mine.get(name) == entry["path"] and not settled[name]
+        ]
+        self.beat.ready = self.book.dealt and not lost
+
+    def settle(self, name, entry, wanted, asked):
+        """Have one adapter loaded; whether it is, or was refused."""
         self.beat()
+        refused = self.rests.of(name, entry)
         try:
-            action(*arguments)
+            if refused is None:
+                self.bring(name, entry, wanted, asked)
+                return asked
         except RefusedError as error:
             self.once(name, f"refused: {error}")
-        except (OSError, ValueError) as error:
+            self.rests.add(name, entry, True)
+            refused = True
+        except PASSING as error:
             self.once(name, f"{AGAIN}: {error}")
-        else:
-            return True
-        return False
+            self.rests.add(name, entry, False)
+        if asked and name in self.loaded and (refused or not self.was_ours(name)):
+            self.unload(name)
+        return bool(refused)
 
-    def load(self, name, entry, replace):
-        first = self.first.setdefault(name, entry["path"])
-        if first != entry["path"] and not replace:
+    def bring(self, name, entry, wanted, asked):
+        path = entry["path"]
+        pull(name, entry, wanted.get("base"), self.beat)
+        if not asked:
+            return
+        if self.loaded.get(name) != path:
+            if name in self.loaded:
+                self.drop(name)
+                self.tidy(wanted)
+            self.load(name, path, wanted["replace"])
+            self.loaded[name] = path
+        self.mine[name] = path
+        self.said.pop(name, None)
+        self.rests.kept.pop(name, None)
+
+    def was_ours(self, name):
+        """Whether what is loaded was verified under this name: it serves until the next one of
+        the name is there. What somebody else loaded does not."""
+        root = Path(self.loaded[name] or "")
+        return root.parent == self.folder and root.name.rpartition("-")[0] == name
+
+    def load(self, name, path, replace):
+        before = self.book.first.setdefault(name, path)
+        if before != path and not replace:
             raise RefusedError(
                 "this engine would take its cached prompts for those of the adapter that had the "
                 "name before: give it a new name, or replace the pods"
             )
-        self.book.write_text(json.dumps(self.first))
-        self.engine.change("load", {"lora_name": name, "lora_path": entry["path"]})
-        say(f"{name}: loaded {entry['path']}")
+        self.book.write()
+        self.engine.change("load", {"lora_name": name, "lora_path": path})
+        say(f"{name}: loaded {path}")
 
-    def unload(self, name):
+    def drop(self, name):
         self.engine.change("unload", {"lora_name": name})
+        del self.loaded[name]
         say(f"{name}: unloaded")
 
+    def unload(self, name):
+        try:
+            self.drop(name)
+        except (RefusedError, *PASSING) as error:
+            self.once(name, f"cannot be unloaded, {AGAIN}: {error}")
+
     def tidy(self, wanted):
-        """Nothing is left of what is on the list no more."""
-        self.said = {n: t for n, t in self.said.items() if n in wanted["adapters"]}
-        kept = {entry["path"] for entry in wanted["adapters"].values()}
+        """Nothing is left of what is neither on the list nor loaded, so that the volume has room
+        for what comes."""
+        kept = {entry["path"] for entry in wanted["adapters"].values()} | {*self.loaded.values()}
         for item in self.folder.iterdir():
             if item.is_dir() and str(item) not in kept:
                 shutil.rmtree(item, ignore_errors=True)
 
 
 class Health(http.server.BaseHTTPRequestHandler):
-    """/live: it moved within two minutes. /ready: the whole list was dealt with once."""
+    """/live: it moved within two minutes. /ready: the list was dealt with."""
 
     def do_GET(self):
         beat = self.server.beat
@@ -355,7 +453,7 @@ def pull_all(text):
                 break
             except RefusedError as error:
                 sys.exit(f"adapters: {name}: refused: {error}")
-            except (OSError, ValueError) as error:
+            except PASSING as error:
                 if not left:
                     sys.exit(f"adapters: {name}: {error}")
                 say(f"{name}: {AGAIN}: {error}")
@@ -372,7 +470,7 @@ def serve(folder, text, url, port):
         beat()
         try:
             # A change half written is read again.
-            beat.ready |= keeper.tend(read(text))
+            keeper.tend(read(text))
         except (OSError, ValueError, KeyError) as error:
             keeper.once("list", f"cannot be read: {error!r}")
         time.sleep(PERIOD)

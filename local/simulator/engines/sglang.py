@@ -87,6 +87,7 @@ def plan(arguments: Sequence[str], environ: Mapping[str, str], knobs: Knobs) -> 
         kv=_kv(given, mode, knobs),
         in_group=meeting is not None,
         known_as=partial(_known_as, given["served-model-name"] or model),
+        echoes=True,
     )
     size = Size(
         given["context-length"],

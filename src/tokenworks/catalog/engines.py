@@ -218,12 +218,18 @@ class Engine(Document):
         lora = self.lora
         if lora is None:
             return ()
-        return (lora.enable, lora.modules, lora.most, lora.most_cpu, lora.max_rank)
+        named = (lora.enable, lora.modules, lora.most, lora.most_cpu, lora.max_rank)
+        return (*named, *lora.other_flags)
 
     @property
     def adapter_loading(self) -> tuple[str, ...]:
         """How adapters that requests name can be loaded; empty: not at all."""
         return self.lora.loading if self.lora else ()
+
+    @property
+    def adapter_servers(self) -> str | None:
+        """Flag that must not ask for more than one process where a sidecar loads adapters."""
+        return self.lora.servers if self.lora else None
 
     def adapter_ranks(self, version: str) -> tuple[int, ...]:
         """Ranks there can be room for, the smallest first; empty: any."""
@@ -234,6 +240,11 @@ class Engine(Document):
         """Whether another adapter may take a loaded one's name: its KV is not reused then."""
         since = self.lora.path_in_prefix if self.lora else None
         return since is not None and not older(version, since)
+
+    def adapter_tiers(self, version: str) -> frozenset[str]:
+        """Places for KV beyond the GPU that may be used with adapters."""
+        known = self.lora.kv_tiers if self.lora else {}
+        return frozenset(tier for tier, since in known.items() if not older(version, since))
 
     def tiers_in(self, version: str) -> dict[str, CacheTier]:
         """Places for KV beyond the GPU that the version knows, by name."""
@@ -281,7 +292,7 @@ class Engine(Document):
     def reserved_env(self) -> frozenset[str]:
         """Variables that we set for one document or another; the hub's token is a secret anyway."""
         hub = () if self.hub_cache is None else (self.hub_cache,)
-        lora = self.lora.load_env if self.lora else {}
+        lora = (*self.lora.load_env, *self.lora.other_env) if self.lora else ()
         return frozenset({"TMPDIR", *self.env, *self.caches, *self.offline, *hub, *lora})
 
 

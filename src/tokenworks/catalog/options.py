@@ -252,3 +252,20 @@ class Lora(Document):
         description="Oldest version seen to tell the KV of two adapters apart by their paths, not "
         "by name alone.",
     )
+    kv_tiers: dict[str, Version] = Field(
+        default_factory=dict[str, Version],
+        description="Places for KV beyond the GPU in which an adapter finds its own KV alone, and "
+        "the oldest version seen to keep it apart there. What outlives a pod has to tell contents "
+        "apart, not names.",
+    )
+    servers: FlagName | None = Field(
+        default=None,
+        description="Flag for the number of processes that answer; only a single one loads while "
+        "running.",
+    )
+    other_flags: tuple[FlagName, ...] = Field(
+        default=(), description="Flags that load adapters too, past the approved list."
+    )
+    other_env: tuple[EnvName, ...] = Field(
+        default=(), description="Variables that let requests load adapters of their own choice."
+    )

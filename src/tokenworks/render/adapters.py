@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final
 
 from tokenworks.catalog.engines import Engine
@@ -25,9 +26,10 @@ def adapter_storage(lora: Lora) -> str:
 
 
 def _path(name: str, adapter: Adapter) -> str:
-    """The folder of an adapter. Another content gets another folder, so nothing is mixed up."""
-    mark = (adapter.digest or "made").removeprefix("sha256:")[:_DIGITS]
-    return f"{FOLDER}/{name}-{mark}"
+    """The folder of an adapter. Another content gets another folder, so nothing is mixed up: the
+    digest is of the weights alone, and the same weights may come with another configuration."""
+    content = "\n".join((adapter.uri, adapter.revision or "", adapter.digest or ""))
+    return f"{FOLDER}/{name}-{hashlib.sha256(content.encode()).hexdigest()[:_DIGITS]}"
 
 
 def adapter_flags(lora: Lora | None, engine: Engine, version: str) -> dict[str, FlagValue]:

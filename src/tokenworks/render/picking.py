@@ -24,7 +24,7 @@ from tokenworks.spec.values import (
 def picker(release: Release) -> PickerValues | None:
     """The endpoint picker; None where there is nothing to pick by, or another router does it."""
     model = release.model
-    metrics = engine_of(model).metrics_of(version_of(model))
+    metrics = _metrics(model)
     if release.own_router is not None or not (metrics.queued and metrics.kv_usage):
         return None
     routing = load_routing()
@@ -50,6 +50,14 @@ def picker(release: Release) -> PickerValues | None:
     )
 
 
+def _metrics(model: ModelRelease) -> EngineMetrics:
+    """What the engine shows. Engines name adapters only where they serve some, and a gauge that
+    the picker was told of and does not find is an error at each look, behind which it reports no
+    other."""
+    metrics = engine_of(model).metrics_of(version_of(model))
+    return metrics if model.spec.lora else metrics.model_copy(update={"lora": ""})
+
+
 def _scorers(model: ModelRelease) -> Scorers:
     scorers = load_routing().profiles[model.spec.route.profile]
     return scorers if model.spec.caches.prefix else scorers.model_copy(update={"prefix": 0})
@@ -60,7 +68,7 @@ def _config(model: ModelRelease, metrics: EngineMetrics) -> dict[str, object]:
     weights = _scorers(model)
     scorers = {
         "kv-cache-utilization-scorer": weights.kv_cache,
-        "lora-affinity-scorer": weights.lora if model.spec.lora and metrics.lora else 0,
+        "lora-affinity-scorer": weights.lora if metrics.lora else 0,
         "prefix-cache-scorer": weights.prefix,
         "queue-scorer": weights.queue,
     }

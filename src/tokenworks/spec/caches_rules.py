@@ -19,7 +19,7 @@ _KEPT_NOWHERE: Final = {
     "dummy": "are none",
 }
 """Schemes whose weights have no cache, and why."""
-_PLACES: Final = {"cpu": "memory", "nvme": "files"}
+PLACES: Final = {"cpu": "memory", "nvme": "files"}
 _WEIGHTS: Final[FieldPath] = ("spec", "caches", "weights")
 
 
@@ -163,7 +163,7 @@ def _beyond_the_gpu(
     model: Sourced[ModelRelease], documents: Documents, facts: EngineFacts
 ) -> Iterator[Problem]:
     caches, engine = model.document.spec.caches, model.document.spec.engine
-    asked = _asked(model.document)
+    asked = tiers_asked(model.document)
     if not asked:
         return
     known = facts.tier_names(engine.version or facts.default)
@@ -176,7 +176,7 @@ def _beyond_the_gpu(
         yield from _rdma(model, documents)
 
 
-def _asked(model: ModelRelease) -> list[tuple[FieldPath, str]]:
+def tiers_asked(model: ModelRelease) -> list[tuple[FieldPath, str]]:
     """Places for KV that the document asks for, and where it does."""
     caches, found = model.spec.caches, list[tuple[FieldPath, str]]()
     if caches.offload is not None:
@@ -195,8 +195,8 @@ def _unknown_tier(
     version = f" {engine.version}" if engine.version else ""
     return model.problem(
         path,
-        f"engine {engine.name}{version} cannot keep KV in {_PLACES.get(tier, tier)}",
-        listed({_PLACES.get(name, name) for name in known}, "none"),
+        f"engine {engine.name}{version} cannot keep KV in {PLACES.get(tier, tier)}",
+        listed({PLACES.get(name, name) for name in known}, "none"),
         "remove it, or choose another engine or version",
     )
 

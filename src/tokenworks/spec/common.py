@@ -234,6 +234,15 @@ Digest = Annotated[
         "copy the digest from the registry",
     ),
 ]
+Commit = Annotated[
+    str,
+    Form(
+        r"[0-9a-f]{40}|unresolved",
+        "a commit of 40 hexadecimal digits, or `unresolved` until the hub has been asked",
+        "branches and tags move: name the commit",
+    ),
+]
+"""What a hub had at one moment, for ever."""
 _LABEL_KEY = rf"({_DNS_LABEL}(\.{_DNS_LABEL})*/)?{_LABEL_NAME}"
 _A_LABEL_KEY = (
     "a Kubernetes label key: an optional domain and `/`, then up to 63 letters, digits, -_."

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from tokenworks.spec.common import Digest, Document, Form, Size, quantity_value, refused
+from tokenworks.spec.common import Commit, Digest, Document, Form, Size, quantity_value, refused
 
 AdapterName = Annotated[
     str,
@@ -44,17 +44,7 @@ class Adapter(Document):
         description="hf://org/name, pvc://claim/path; dummy://name where our simulator plays the "
         "engine."
     )
-    revision: (
-        Annotated[
-            str,
-            Form(
-                r"[0-9a-f]{40}|unresolved",
-                "a commit of 40 hexadecimal digits, or `unresolved` until the hub has been asked",
-                "branches and tags move: name the commit",
-            ),
-        ]
-        | None
-    ) = Field(default=None, description="hf://: the commit.")
+    revision: Commit | None = Field(default=None, description="hf://: the commit.")
     digest: Digest | None = Field(
         default=None,
         description="SHA-256 of `adapter_model.safetensors`. `unresolved`: nobody has computed it; "

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from tokenworks.catalog.adapters import adapter_facts
+from tokenworks.spec.caches_rules import PLACES, tiers_asked
 from tokenworks.spec.common import quantity_value
 from tokenworks.spec.lora import Lora
 from tokenworks.spec.model import ModelRelease, ModelReleaseSpec
 from tokenworks.spec.problems import FieldPath, Problem
-from tokenworks.spec.sourced import EngineCatalog, Sourced
+from tokenworks.spec.sourced import EngineCatalog, Sourced, listed
 
 _TOPOLOGIES: Final = ("single", "multi-node")
 _PATH: Final = ("spec", "lora")
@@ -32,6 +33,8 @@ def check_lora(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator
     yield from _sources(model, lora)
     yield from _limits(model, lora)
     yield from _matches(model, lora)
+    yield from _kept_apart(model, catalog)
+    yield from _one_process(model, lora, catalog)
 
 
 def _engine(model: Sourced[ModelRelease], lora: Lora, catalog: EngineCatalog) -> Iterator[Problem]:
@@ -88,6 +91,38 @@ def _topology(model: Sourced[ModelRelease], lora: Lora) -> Iterator[Problem]:
             "adapters, and only as one server",
             "start",
             "write start, or choose kind single without dataParallel",
+        )
+
+
+def _kept_apart(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Problem]:
+    """What was computed with one adapter is wrong for every other, and nobody would notice."""
+    engine = model.document.spec.engine
+    facts = catalog.engine(engine.name)
+    version = engine.version or facts.default
+    apart = facts.adapter_tiers(version)
+    for path, tier in tiers_asked(model.document):
+        if tier not in apart:
+            yield model.problem(
+                path,
+                f"found {PLACES.get(tier, tier)} beside spec.lora, where engine {engine.name} "
+                f"{version} has not been seen to keep the KV of two adapters apart",
+                listed({PLACES.get(name, name) for name in apart}, "none"),
+                "remove it, or choose another version",
+            )
+
+
+def _one_process(
+    model: Sourced[ModelRelease], lora: Lora, catalog: EngineCatalog
+) -> Iterator[Problem]:
+    engine = model.document.spec.engine
+    flag = catalog.engine(engine.name).adapter_servers
+    asked = engine.flags.get(flag) if flag and lora.load == "sidecar" else None
+    if asked is not None and str(asked) != "1":
+        yield model.problem(
+            ("spec", "engine", "flags", flag or ""),
+            f"found {asked} with load sidecar, which reaches a single process that answers",
+            "1",
+            "remove it, or write load start",
         )
 
 

@@ -10,6 +10,7 @@ from tokenworks.spec.caches import Caches
 from tokenworks.spec.common import (
     API_VERSION,
     Between,
+    Commit,
     Document,
     Duration,
     FlagName,
@@ -53,17 +54,7 @@ class Weights(Document):
         description="hf://org/name, s3://bucket/prefix, gs://…, pvc://claim/path, "
         "oci://registry/image@sha256:… (an image volume); dummy:// for simulators."
     )
-    revision: (
-        Annotated[
-            str,
-            Form(
-                r"[0-9a-f]{40}|unresolved",
-                "a commit of 40 hexadecimal digits, or `unresolved` until the hub has been asked",
-                "branches and tags move: name the commit",
-            ),
-        ]
-        | None
-    ) = Field(
+    revision: Commit | None = Field(
         default=None, description="Immutable commit of the hub; required for hf:// outside local."
     )
     size: Size = Field(description="Bytes of the weights on disk; sizes start-up and storage.")

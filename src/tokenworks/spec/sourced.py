@@ -87,8 +87,17 @@ class EngineFacts(Protocol):
         """How adapters that requests name can be loaded: start, sidecar; empty: not at all."""
         ...
 
+    @property
+    def adapter_servers(self) -> str | None:
+        """Flag for processes that answer, of which load sidecar reaches one."""
+        ...
+
     def adapter_ranks(self, version: str) -> Sequence[int]:
         """Ranks of adapters that the version can make room for, ascending; empty: any."""
+        ...
+
+    def adapter_tiers(self, version: str) -> Set[str]:
+        """Places for KV beyond the GPU where the version keeps the KV of adapters apart."""
         ...
 
     def unknown_flags(self, flags: Iterable[str], version: str) -> Mapping[str, Sequence[str]]:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from tokenworks.spec.common import (
     Bytes,
+    Commit,
     Cores,
     Digest,
     Document,
@@ -226,9 +227,7 @@ class FetchValues(Document):
     repository: Annotated[str, Form(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+", "org/name")] = Field(
         description="The model; with the revision, its folder in the volume."
     )
-    revision: Annotated[str, Form(r"[0-9a-f]{40}|unresolved", "a commit")] = Field(
-        description="Its commit."
-    )
+    revision: Commit = Field(description="Its commit.")
     token: Name | None = Field(
         default=None, description="Secret with the hub's token in key `token`; null: none."
     )
