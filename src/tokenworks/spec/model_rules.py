@@ -120,7 +120,7 @@ def _gpu_or_none(
                 gpus_path(role, model.document),
                 f"found 0, and {engine.name} {version} does not run without a GPU",
                 "at least 1",
-                f"write {role.tensor}, or add engine.simulation: {{}}",
+                f"write {role.local_tensor}, or add engine.simulation: {{}}",
             )
 
 
@@ -272,7 +272,7 @@ def _fits(
     node, gpus = pool.gpus_per_node, role.resources.gpus
     for path, count in (
         (gpus_path(role, model.document), gpus),
-        (role_field(role, model.document, "tensorParallel", "tensor_parallel"), role.tensor),
+        (role_field(role, model.document, "tensorParallel", "tensor_parallel"), role.local_tensor),
     ):
         if count > node:
             yield model.problem(
