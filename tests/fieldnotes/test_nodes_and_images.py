@@ -26,6 +26,7 @@ def network(pod: Pod) -> str | None:
     return "efa" if pod.cell.network == "-" else pod.cell.network
 
 
+@pytest.mark.fieldnote(53)
 class TestRdma:
     """RDMA is there or the pod does not start; nothing falls back to TCP in silence."""
 
@@ -108,6 +109,7 @@ class TestRdma:
         assert (words or "") in capsys.readouterr().err
 
 
+@pytest.mark.fieldnote(67)
 class TestHardenedImages:
     """Nobody is root, nothing is written outside folders with a limit, and every cache has one."""
 

@@ -120,6 +120,12 @@ class Engine(Document):
     ports: dict[str, PortFact] = Field(default_factory=dict[str, PortFact])
     user: int = Field(description="Uid the container runs as; every cache is writable for it.")
     gpu: Literal["required", "optional"] = Field(description="Whether it runs without one.")
+    memory_fraction: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Most of a GPU's memory that a known version takes unasked; 1: not known.",
+    )
     style: Style
     options: dict[FlagName, Option]
     options_of: str = Field(description="Program, version and files the options were read from.")

@@ -14,6 +14,7 @@ from tokenworks.spec.lora_rules import adapter_bytes, check_lora
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.problems import FieldPath, Problem
 from tokenworks.spec.secrets import IN_CLEAR, REMEDY, hides
+from tokenworks.spec.sizing_rules import check_sizes
 from tokenworks.spec.sourced import Documents, EngineCatalog, EngineFacts, Sourced, listed
 from tokenworks.spec.topology_rules import check_topology, gpus_path, role_field
 
@@ -34,6 +35,7 @@ def check_model(
     yield from check_caches(model, documents, catalog.engine(model.document.spec.engine.name))
     yield from check_topology(model, documents, catalog)
     yield from check_lora(model, catalog)
+    yield from check_sizes(model, documents, catalog.engine(model.document.spec.engine.name))
     if documents.environment is not None:
         yield from _pinned(model, documents.environment.document.spec.cluster.provider)
         yield from _pool_of(model, documents)
