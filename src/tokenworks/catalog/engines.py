@@ -167,8 +167,9 @@ class Engine(Document):
     hub_token: str | None = None
     python: str | None = Field(
         default=None,
-        description="Where it was read that the image has Python 3.9 or newer, as the chart's own "
-        "programs need; null: it has none.",
+        pattern=r"^3\.(9|[1-9][0-9]): .*https://",
+        description="Python of the image, `3.12: ` and where that was read, for the chart's own "
+        "programs, which need 3.9; null: it has none, or none of them ever runs in it.",
     )
 
     @property
