@@ -11,21 +11,52 @@ from typing import Any, Final
 
 import yaml
 
-_INTRO: Final = """# Engines, topologies and caches
+_INTRO: Final = """# Engines, topologies, caches and gateways
 
-Every row is rendered, and compared with a golden file, in every cache and network of the row; its
-objects fit the schemas of the pinned versions, and no rule finds anything. `played`: the simulator
-stands in for the engine, with the engine's own command line. What is not here is refused when
-documents are loaded; tests/matrix/golden/refusals.txt has the words.
+One row is one engine in one topology, behind one gateway; one cell of it is one cache or network.
+The letters of a cell are how it is proven; capitals are the engine itself, small letters where the
+simulator alone can stand in for it. An empty cell is refused when documents are loaded, and
+tests/matrix/golden/refusals.txt has the words.
 
 """
-_NETWORKS: Final = ("efa", "roce", "tcp")
 _PICKERS: Final = {
     "gateway-api-inference-extension": "endpoint picker",
     "llm-d-router": "llm-d 0.10",
     "llm-d-inference-scheduler": "llm-d 0.4",
     "sgl-model-gateway": "SGLang's router",
     "vllm-router": "vLLM's router",
+}
+_HOW: Final = {
+    "real engine": ("E", "the engine itself serves it on the local cluster"),
+    "simulator": ("S", "the simulator plays the engine on the local cluster, all else is real"),
+    "real router": ("R", "the router is the real one, and pairs prefill with decode"),
+    "real parser": ("P", "the engine's own parser takes the command line"),
+    "dry run": ("D", "the API server takes its objects, with CRDs and webhooks"),
+    "golden": ("G", "what it renders to is compared, fits the schemas, and no rule finds anything"),
+}
+"""How something may be proven: its letter, and what that means; the strongest first."""
+_COLUMNS: Final = {
+    "as it comes": "nothing is said of caches and network",
+    "none": "weights: no volume",
+    "ephemeral": "weights: the node's disk, lost with the pod",
+    "claim": "weights: a filled claim",
+    "prefetch": "weights: a claim that is made, and filled by a Job",
+    "node": "weights: the pool's local disk",
+    "hf": "weights: from the hub",
+    "s3": "weights: streamed from an object store",
+    "pvc": "weights: in a claim of their own",
+    "oci": "weights: an image volume",
+    "no-prefix": "no prefix cache",
+    "kv-memory": "KV: its part of the GPU's memory",
+    "kv-type": "KV: type of its numbers",
+    "kv-block": "KV: size of its blocks",
+    "offload": "KV beyond the GPU: memory",
+    "offload-nvme": "KV beyond the GPU: memory and files",
+    "lmcache": "KV beyond the GPU: LMCache",
+    "mooncake": "KV beyond the GPU: Mooncake, and under SGLang HiCache before it",
+    "efa": "network: EFA",
+    "roce": "network: RoCE",
+    "tcp": "network: TCP, said aloud",
 }
 _GATEWAY: Final = re.compile(r"container (?:picker|router)\n  image = (\S+)")
 
@@ -58,50 +89,73 @@ def proofs(file: Path) -> list[dict[str, Any]]:
     return yaml.safe_load(file.read_text())
 
 
-def proven(row: Row, entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How a row is proven, the strongest first."""
+def proven(row: Row, column: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How a cell of a row is proven, the strongest first; empty: it is refused."""
+    real, played = column in row.columns, _played(column) in row.columns
+    found = {str(entry["how"]) for entry in entries if _meant(entry, row, column, real or played)}
+    if real or played:
+        found.add("golden")
+    return [how for how in _HOW if how in found]
 
-    def meant(entry: Mapping[str, Any]) -> bool:
-        pairs = (("engines", row.engine), ("topologies", row.topology))
-        return all(entry[key] == "all" or value in entry[key] for key, value in pairs)
 
-    order = ("real engine", "simulator", "real router", "dry run")
-    found = {str(entry["how"]) for entry in entries if meant(entry)}
-    return [*(how for how in order if how in found), "golden"]
+def _meant(entry: Mapping[str, Any], row: Row, column: str, rendered: bool) -> bool:
+    """Whether an entry speaks of a cell; `all` is all that is rendered."""
+    pairs = (("engines", row.engine), ("topologies", row.topology), ("columns", column))
+    named = all(entry[key] == "all" or value in entry[key] for key, value in pairs)
+    return named and (rendered or entry["columns"] != "all")
+
+
+def _played(column: str) -> str:
+    return "played" if column == "as it comes" else f"played {column}"
+
+
+def letters(row: Row, column: str, entries: Sequence[Mapping[str, Any]]) -> str:
+    """A cell: capitals where the engine itself is rendered or runs."""
+    how = proven(row, column, entries)
+    text = "".join(_HOW[name][0] for name in how)
+    itself = column in row.columns or "real engine" in how
+    return text if itself else text.lower()
+
+
+def columns(found: Sequence[Row]) -> list[str]:
+    """Every cache and network of any row, in the order of the legend."""
+    present = {name.removeprefix("played ") for row in found for name in row.columns}
+    present = {"as it comes" if name == "played" else name for name in present}
+    return [name for name in _COLUMNS if name in present] + sorted(present - _COLUMNS.keys())
 
 
 def page(root: Path) -> str:
     """The page's text, without the heading that every generated page has."""
     folder = root / "tests" / "matrix"
-    entries = proofs(folder / "proofs.yaml")
-    head = "| engine | topology | caches | networks | played | gateway | proven by |\n"
-    body = "".join(_line(row, entries) for row in rows(folder / "golden"))
-    return _INTRO + head + "|---|---|---|---|---|---|---|\n" + body + "".join(_tests(entries))
+    entries, found = proofs(folder / "proofs.yaml"), rows(folder / "golden")
+    names = columns(found)
+    head = f"| engine | topology | gateway | {' | '.join(names)} |\n{'|---' * (3 + len(names))}|\n"
+    body = "".join(_line(row, names, entries) for row in found)
+    return f"{_INTRO}{_legend()}\n{head}{body}\n{_meanings(names)}{''.join(_tests(entries))}"
 
 
-def _line(row: Row, entries: Sequence[Mapping[str, Any]]) -> str:
-    real = [name for name in row.columns if not name.startswith("played")]
-    named = [name for name in real if name != "as it comes"]
-    cells = (
-        row.engine,
-        row.topology,
-        ", ".join(name for name in named if name not in _NETWORKS) or "as it comes",
-        ", ".join(name for name in named if name in _NETWORKS) or "none between pods",
-        _played(len(real), len(row.columns)),
-        row.gateway,
-        ", ".join(proven(row, entries)),
-    )
+def _line(row: Row, names: Sequence[str], entries: Sequence[Mapping[str, Any]]) -> str:
+    cells = (row.engine, row.topology, row.gateway, *(letters(row, n, entries) for n in names))
     return f"| {' | '.join(cells)} |\n"
 
 
-def _played(real: int, every: int) -> str:
-    if real == 0:
-        return "only"
-    return "yes" if every > real else "no"
+def _legend() -> str:
+    lines = (f"| {letter} | {how} | {means} |\n" for how, (letter, means) in _HOW.items())
+    return "| | | |\n|---|---|---|\n" + "".join(lines)
+
+
+def _meanings(names: Sequence[str]) -> str:
+    lines = (f"| {name} | {_COLUMNS[name]} |\n" for name in names)
+    return "| column | what the document says |\n|---|---|\n" + "".join(lines)
 
 
 def _tests(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "\n## The tests behind it\n\n"
+    by_how: dict[str, list[str]] = {}
     for entry in entries:
-        yield f"- {entry['how']}: {', '.join(f'`{test}`' for test in entry['tests'])}\n"
+        known = by_how.setdefault(str(entry["how"]), [])
+        known += [test for test in entry["tests"] if test not in known]
+    for how in _HOW:
+        if how in by_how:
+            yield f"- {how}:\n" + "".join(f"  - `{test}`\n" for test in by_how[how])
     yield "- golden: `tests/matrix/test_golden.py`, `test_schemas.py`, `test_policies.py`\n"

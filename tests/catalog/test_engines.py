@@ -270,3 +270,21 @@ def test_the_guide_to_caches_names_flags_that_exist() -> None:
     known = {flag for engine in ENGINES.values() for flag in engine.options}
     assert len(named) > 10
     assert named - known == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_source_can_be_looked_up(name: str) -> None:
+    """An address, a package with its version, or a file of ours; nobody's memory."""
+    place = re.compile(r"https://|\b[a-z-]+ \d+\.\d+|local/|docs\.[a-z.]+")
+    sources = {"source": ENGINES[name].source, **ENGINES[name].sources}
+    assert {field: text for field, text in sources.items() if not place.search(text)} == {}
+
+
+def test_images_in_which_our_programs_run_have_a_python_for_them() -> None:
+    having = {name for name in NAMES if ENGINES[name].python}
+    groups = {name for name in NAMES if {"multi-node", "wide-ep"} & {*ENGINES[name].topologies}}
+    assert having >= groups | {"trtllm"}, "workers ask their first pod by a program"
+    with pytest.raises(ValidationError):
+        Engine.model_validate(
+            {**ENGINES["vllm"].model_dump(by_alias=True), "python": "3.8: https://x"}
+        )

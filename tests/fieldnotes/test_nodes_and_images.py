@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from tokenworks.spec.common import quantity_value
 
 pytestmark = pytest.mark.helm
 
+NCCL = {"efa": "AWS Libfabric", "roce": "IB", "tcp": "Socket"}
+"""Transports by their names: one that is named and cannot be used fails."""
 DEVICES = {"efa": "vpc.amazonaws.com/efa", "roce": "rdma/hca"}
 
 
@@ -26,6 +29,7 @@ def network(pod: Pod) -> str | None:
     return "efa" if pod.cell.network == "-" else pod.cell.network
 
 
+@pytest.mark.fieldnote(53)
 class TestRdma:
     """RDMA is there or the pod does not start; nothing falls back to TCP in silence."""
 
@@ -43,19 +47,34 @@ class TestRdma:
         assert asked == set(DEVICES.values())
 
     def test_collectives_are_told_what_to_use_and_nothing_else(self, pods: Sequence[Pod]) -> None:
+        told = set[str]()
         for pod in pods:
             name = network(pod)
-            wanted = load_networks()[name].env if name else {}
-            assert pod.env.get("NCCL_NET") == wanted.get("NCCL_NET"), pod
-            for variable, value in wanted.items():
+            assert pod.env.get("NCCL_NET") == (NCCL[name] if name else None), pod
+            for variable, value in (load_networks()[name].env if name else {}).items():
+                told.add(variable)
                 assert pod.env[variable] == value, pod
+        assert told >= {"FI_PROVIDER", "NCCL_NET"}
 
-    def test_kv_is_told_the_same(self, pods: Sequence[Pod]) -> None:
+    def test_kv_is_told_the_same_and_cannot_fall_back(self, pods: Sequence[Pod]) -> None:
         for pod in pods:
             name = network(pod)
             if name and pod.role != "engine" and pod.cell.topology != "split-mooncake":
                 for variable, value in load_networks()[name].nixl.env.items():
                     assert pod.env[variable] == value, (pod, variable)
+                ways = str(pod.env.get("UCX_TLS", "")).split(",")
+                assert ("tcp" in ways) == (name == "tcp"), pod
+                assert ("rc" in ways) == (name == "roce"), pod
+
+    def test_vllms_nixl_speaks_the_network(self, pods: Sequence[Pod]) -> None:
+        seen = set[str]()
+        for pod in pods:
+            config = json.dumps(pod.line.value("kv-transfer-config"))
+            if "NixlConnector" in config:
+                name = network(pod)
+                seen.add(str(name))
+                assert ("LIBFABRIC" in config) == (name == "efa"), pod
+        assert seen == {"efa", "roce", "tcp"}
 
     def test_a_check_with_the_same_devices_comes_before_the_engine(
         self, pods: Sequence[Pod]
@@ -108,6 +127,7 @@ class TestRdma:
         assert (words or "") in capsys.readouterr().err
 
 
+@pytest.mark.fieldnote(67)
 class TestHardenedImages:
     """Nobody is root, nothing is written outside folders with a limit, and every cache has one."""
 

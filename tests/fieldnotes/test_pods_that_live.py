@@ -39,6 +39,7 @@ def rolling(pod: Pod) -> Object:
     return spec["strategy"]["rollingUpdate"]
 
 
+@pytest.mark.fieldnote(1)
 class TestRolloutDeadlock:
     """The new pod would wait for a GPU that the old one holds."""
 
@@ -53,6 +54,7 @@ class TestRolloutDeadlock:
             assert rolling(pod)["type"] == "RecreatePod", pod
 
 
+@pytest.mark.fieldnote(2)
 class TestStartupBudget:
     """Weights take minutes: the startup probe waits as long as size, bandwidth and loading say."""
 
@@ -66,6 +68,7 @@ class TestStartupBudget:
                 assert "initialDelaySeconds" not in probe, pod
 
 
+@pytest.mark.fieldnote(3)
 class TestOneTimingBudget:
     """Every deadline is longer than the start that it waits for."""
 
@@ -90,6 +93,7 @@ class TestOneTimingBudget:
             assert limit > pull + start_seconds(model), cell
 
 
+@pytest.mark.fieldnote(4)
 class TestLivenessUnderLoad:
     """A busy engine answers late; that is no reason to kill it."""
 
@@ -106,6 +110,7 @@ class TestLivenessUnderLoad:
             assert window(probes["livenessProbe"]) > window(probes["readinessProbe"]), pod
 
 
+@pytest.mark.fieldnote(5)
 class TestProbesThatLie:
     """A probe asks the engine itself, over HTTP, on a path that is always open."""
 
@@ -139,6 +144,7 @@ class TestProbesThatLie:
                 assert "exit 0" not in " ".join(command), (pod, name)
 
 
+@pytest.mark.fieldnote(6)
 class TestStreamsCut:
     """Long answers are not cut by a gateway's default."""
 
@@ -166,6 +172,7 @@ class TestStreamsCut:
             assert args[args.index("--request-timeout-secs") + 1] == "200", cell
 
 
+@pytest.mark.fieldnote(7)
 class TestDrain:
     """Leaving the picker's list, finishing answers, and a buffer fit into the grace period."""
 
@@ -192,6 +199,7 @@ class TestDrain:
         assert given
 
 
+@pytest.mark.fieldnote(8)
 class TestPidOne:
     """The engine gets SIGTERM itself."""
 
@@ -204,6 +212,7 @@ class TestPidOne:
             assert "|" not in script.replace("&&", "") and "eval" not in script, pod
 
 
+@pytest.mark.fieldnote(9)
 class TestServiceNamedLikeTheEngine:
     """Service links would set VLLM_PORT to tcp://…"""
 
@@ -212,6 +221,7 @@ class TestServiceNamedLikeTheEngine:
             assert pod.spec["enableServiceLinks"] is False, pod
 
 
+@pytest.mark.fieldnote(10)
 class TestWorldSize:
     """Ranks of the rendered command line are the GPUs of the replica: no more, none idle."""
 
@@ -250,6 +260,7 @@ class TestWorldSize:
         assert numbered
 
 
+@pytest.mark.fieldnote(13)
 class TestSharedMemory:
     """Ranks on one node talk through /dev/shm, in every role and every pod of a group."""
 
@@ -271,6 +282,7 @@ class TestSharedMemory:
             assert pod.volume("/dev/shm") is None, pod
 
 
+@pytest.mark.fieldnote(14)
 class TestVolumes:
     """Pods of one model sit on different nodes."""
 
@@ -294,6 +306,7 @@ class TestVolumes:
                 assert "volumeClaimTemplates" not in workload.get("spec", {}), cell
 
 
+@pytest.mark.fieldnote(15)
 class TestDownloads:
     """Weights come from where they were put, at one commit, and fit on the disk they go to."""
 

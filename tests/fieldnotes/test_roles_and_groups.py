@@ -48,6 +48,7 @@ def mates(pod: Pod, pods: Sequence[Pod]) -> list[Pod]:
     return [other for other in pods if other.all is pod.all]
 
 
+@pytest.mark.fieldnote(43)
 class TestPickerWiring:
     """Pool, picker, its Service and its certificate agree."""
 
@@ -99,6 +100,7 @@ class TestPickerWiring:
                     assert wanted <= have, pod
 
 
+@pytest.mark.fieldnote(46)
 class TestSideChannel:
     """Ranks hand over KV at the pod's address, on a port each that peers can reach."""
 
@@ -157,6 +159,7 @@ class TestSideChannel:
                 assert pod.labels["llm-d.ai/role"] == pod.role, pod
 
 
+@pytest.mark.fieldnote(47)
 class TestVersionSkew:
     """Prefill and decode lay KV out alike: one image, one block size, one type."""
 
@@ -199,6 +202,7 @@ def connector(pod: Pod) -> dict[str, Any]:
     return json.loads(text.removeprefix(prefix))
 
 
+@pytest.mark.fieldnote(49)
 class TestWorkerHealth:
     """A dead rank is noticed, and ranks find the first one before it is ready."""
 
@@ -242,6 +246,7 @@ class TestWorkerHealth:
                         assert reachable(pod, other, 43210), (pod, other)
 
 
+@pytest.mark.fieldnote(50)
 class TestGroupRollouts:
     """Groups are replaced one at a time, whole, and a deadline allows for all of them."""
 

@@ -54,6 +54,7 @@ def at(values: Values, path: Sequence[str]) -> Values:
     return values
 
 
+@pytest.mark.fieldnote(31)
 class TestBigIntegers:
     """100000000 is not 1e+08."""
 
@@ -80,6 +81,7 @@ class TestBigIntegers:
                 assert f'"n":{BIG}' in text, pod
 
 
+@pytest.mark.fieldnote(32)
 class TestNullOverrides:
     """Null and absent are the same, whatever Helm makes of null."""
 
@@ -101,6 +103,7 @@ class TestNullOverrides:
         assert chart.objects("model", nulled).all == chart.objects("model", values).all
 
 
+@pytest.mark.fieldnote(34)
 class TestMisspeltValues:
     """A field that nobody reads is an error, at every level of every topology."""
 
@@ -124,6 +127,7 @@ class TestMisspeltValues:
             assert f"{where}: additional properties 'misspelt' not allowed" in done.stderr, path
 
 
+@pytest.mark.fieldnote(35)
 class TestArguments:
     """What a program gets is what the document says, word by word."""
 

@@ -34,13 +34,34 @@ def test_a_group_names_its_first_pod() -> None:
 def test_each_local_copy_of_experts_has_a_port() -> None:
     experts = found(variants()["experts"], network="efa")
     assert (experts.flags["data-parallel-size"], experts.endpoints) == (8, 4)
-    assert experts.flags["all2all-backend"] == "deepep_low_latency"
-    slow = model(
-        model={"experts": 64},
-        topology={"kind": "wide-ep", "network": "tcp"},
-        resources={"gpus": 8},
-    )
-    assert found(slow, network="tcp").flags["all2all-backend"] == "allgather_reducescatter"
+
+
+def test_tokens_travel_as_the_network_lets_them() -> None:
+    """DeepEP sends from the GPU, which neither EFA nor TCP can."""
+    usual = {
+        network: found(variants()["experts"], network=network).flags["all2all-backend"]
+        for network in ("efa", "roce", "tcp", None)
+    }
+    collective = "allgather_reducescatter"
+    assert usual == {
+        "efa": collective, "roce": "deepep_low_latency", "tcp": collective, None: collective,
+    }  # fmt: skip
+    topology = {"kind": "wide-ep", "allToAll": "deepep_high_throughput"}
+    asked = model(model={"experts": 64}, topology=topology, resources={"gpus": 8})
+    assert found(asked, network="roce").flags["all2all-backend"] == "deepep_high_throughput"
+
+
+def test_groups_of_prefill_and_decode_have_no_stages() -> None:
+    """The KV of a rank is handed over with all its layers: vLLM refuses pipelines there."""
+    topology = {"kind": "disaggregated", "nodes": 2, "tensorParallel": 8}
+    for engine in ("vllm", "sglang"):
+        split = model(engine={"name": engine}, topology=topology, resources={"gpus": 8})
+        for role in (0, 1):
+            flags = found(split, role, "efa").flags
+            tensor = load_engines().engine(engine).flags.tensor_parallel or ""
+            tensor = tensor or load_engines().engine(engine).parallel.tensor or ""
+            assert (flags["nnodes"], flags[tensor]) == (2, 16)
+            assert not {"pipeline-parallel-size", "pp-size"} & flags.keys()
 
 
 def test_every_rank_hands_kv_over_at_a_port_of_its_own() -> None:

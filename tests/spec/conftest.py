@@ -20,6 +20,7 @@ class KnownEngine:
     topologies: Sequence[str]
     weights_from: Sequence[str]
     gpu: str = "required"
+    memory_fraction: float = 0.9
     image_pull: str = "60s"
     default: str = "0.26.0"
     divides: Sequence[str] = ("pipelineParallel", "dataParallel")

@@ -46,6 +46,13 @@ def only(topology: dict[str, Any], gpus: int = 8) -> RoleLayout:
         ({"kind": "wide-ep", "tensorParallel": 2}, 8, 2, (2, 1, 8)),
         ({"kind": "wide-ep", "tensorParallel": 1, "nodes": 3}, 8, 3, (1, 1, 24)),
         ({"kind": "wide-ep", "tensorParallel": 1, "dataParallel": 8}, 8, 2, (1, 1, 8)),
+        # What is not stated follows from the kind and the pod's GPUs.
+        ({}, 8, 1, (8, 1, 1)),
+        ({"dataParallel": 4}, 8, 1, (2, 1, 4)),
+        ({"kind": "multi-node"}, 8, 2, (8, 2, 1)),
+        ({"kind": "multi-node", "pipelineParallel": 4}, 8, 2, (4, 4, 1)),
+        ({"kind": "multi-node", "pipelineParallel": 1}, 8, 2, (8, 1, 1)),
+        ({"kind": "wide-ep"}, 4, 2, (1, 1, 8)),
         # Played on CPUs: a stage a pod, or two copies of the model in each.
         ({"kind": "multi-node"}, 0, 2, (1, 2, 1)),
         ({"kind": "wide-ep", "nodes": 3}, 0, 3, (1, 1, 6)),
@@ -96,8 +103,38 @@ def test_roles_say_what_differs() -> None:
     prefill, decode = layout(spec({"kind": "disaggregated", "tensorParallel": 4, **roles}, 4))
     assert (prefill.replicas, prefill.pool, prefill.pods, prefill.gpus) == (0, "l4", 0, 0)
     assert (decode.replicas, decode.pods, decode.gpus) == (2, 4, 32)
-    assert (decode.tensor, decode.pipeline, decode.ranks) == (8, 2, 16)
+    assert (decode.tensor, decode.local_tensor, decode.pipeline, decode.ranks) == (16, 8, 1, 16)
     assert decode.flags == {"max-num-seqs": 64}
+
+
+def test_roles_are_groups_where_the_topology_says_so() -> None:
+    split = spec({"kind": "disaggregated", "nodes": 2, "decode": {"nodes": 1}})
+    prefill, decode = layout(split)
+    assert (prefill.nodes, prefill.tensor, prefill.local_tensor, prefill.grouped) == (
+        2,
+        16,
+        8,
+        True,
+    )
+    assert (decode.nodes, decode.tensor, decode.local_tensor, decode.grouped) == (1, 8, 8, False)
+
+
+def test_one_field_changes_how_a_model_is_laid_out() -> None:
+    laid = {
+        kind: [(r.tensor, r.pipeline, r.data, r.gpus) for r in layout(spec({**more, "kind": kind}))]
+        for kind, more in (
+            ("single", {}),
+            ("multi-node", {"nodes": 2}),
+            ("wide-ep", {"nodes": 2}),
+            ("disaggregated", {"nodes": 2}),
+        )
+    }
+    assert laid == {
+        "single": [(8, 1, 1, 16)],
+        "multi-node": [(8, 2, 1, 32)],
+        "wide-ep": [(1, 1, 16, 32)],
+        "disaggregated": [(16, 1, 1, 32), (16, 1, 1, 32)],
+    }
 
 
 def test_a_release_without_pods_has_a_layout_too() -> None:

@@ -120,6 +120,12 @@ class Engine(Document):
     ports: dict[str, PortFact] = Field(default_factory=dict[str, PortFact])
     user: int = Field(description="Uid the container runs as; every cache is writable for it.")
     gpu: Literal["required", "optional"] = Field(description="Whether it runs without one.")
+    memory_fraction: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Most of a GPU's memory that a known version takes unasked; 1: not known.",
+    )
     style: Style
     options: dict[FlagName, Option]
     options_of: str = Field(description="Program, version and files the options were read from.")
@@ -161,8 +167,9 @@ class Engine(Document):
     hub_token: str | None = None
     python: str | None = Field(
         default=None,
-        description="Where it was read that the image has Python 3.9 or newer, as the chart's own "
-        "programs need; null: it has none.",
+        pattern=r"^3\.(9|[1-9][0-9]): .*https://",
+        description="Python of the image, `3.12: ` and where that was read, for the chart's own "
+        "programs, which need 3.9; null: it has none, or none of them ever runs in it.",
     )
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from tokenworks.catalog.engines import IsoDate
-from tokenworks.spec.common import Document
+from tokenworks.spec.common import Bytes, Document
 
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 """Label that GPU feature discovery puts on nodes."""
@@ -19,6 +19,8 @@ class Gpu(Document):
 
     product: str
     """Value of `PRODUCT_LABEL` on its nodes."""
+    memory: Bytes
+    """Of one."""
 
 
 class Gpus(Document):

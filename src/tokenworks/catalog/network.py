@@ -29,6 +29,9 @@ class NetworkFacts(Document):
     date: _Text
     env: dict[str, str] = Field(description="For NCCL, so that it uses this network or fails.")
     nixl: Nixl
+    all_to_all: tuple[str, ...] = Field(
+        min_length=1, description="How tokens may travel to experts; the first by default."
+    )
     hugepages: dict[str, Quantity] = Field(description="What a pod with its devices asks for too.")
     rdma: bool = Field(description="Needs devices and locked memory.")
 

@@ -124,7 +124,7 @@ def shared_flags(model: ModelRelease) -> dict[str, FlagValue]:
     candidates: list[tuple[str | None, FlagValue | None]] = [
         (engine.weights_flag if engine.weights == "flag" and not hub else None, weights),
         (hub, weights),
-        (names.max_context, spec.model.max_context),
+        (names.max_context, spec.model.context),
         (names.host, "0.0.0.0"),
         (names.metrics, True),
         (names.revision, revision),

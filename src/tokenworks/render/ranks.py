@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from tokenworks.catalog.engines import Engine
-from tokenworks.catalog.network import NetworkFacts
+from tokenworks.catalog.network import NetworkFacts, load_networks
 from tokenworks.errors import UsageError
 from tokenworks.spec.common import FlagValue
 from tokenworks.spec.layout import RoleLayout
@@ -69,7 +69,7 @@ def ranks(
     """
     found = Ranks(flags=_within(role, engine))
     if role.all_serve:
-        found = found.plus(_wide(model, role, engine))
+        found = found.plus(_wide(model, role, engine, network))
     elif role.grouped:
         found = found.plus(_named(_group(model, role, engine), model))
     if role.name != "engine":
@@ -164,10 +164,11 @@ def _sglang_nodes(role: RoleLayout, engine: Engine) -> Ranks:
 # Wide expert parallelism
 
 
-def _wide(model: ModelRelease, role: RoleLayout, engine: Engine) -> Ranks:
+def _wide(
+    model: ModelRelease, role: RoleLayout, engine: Engine, network: NetworkFacts | None
+) -> Ranks:
     """vLLM: each pod serves its own data ranks, one port each, behind a supervisor."""
-    over_tcp = model.spec.topology.network == "tcp"
-    usual = "allgather_reducescatter" if over_tcp else "deepep_low_latency"
+    usual = (network or load_networks()["tcp"]).all_to_all[0]
     supervisor = _number(engine, "data-supervisor")
     return Ranks(
         flags={

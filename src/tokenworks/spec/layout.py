@@ -37,6 +37,8 @@ class RoleLayout:
     pool: str | None
     all_serve: bool = False
     """Every pod of a group answers requests, not its first alone."""
+    spread: bool = False
+    """Tensor ranks go over all pods of a group, not over one pod each."""
     flags: Mapping[str, FlagValue] = field(default_factory=dict[str, FlagValue])
     path: FieldPath = ("spec", "topology")
     """Where the document describes it."""
@@ -45,6 +47,11 @@ class RoleLayout:
     def grouped(self) -> bool:
         """Whether a replica is more than one pod."""
         return self.nodes > 1
+
+    @property
+    def local_tensor(self) -> int:
+        """Ranks of one pod that share each layer."""
+        return self.tensor // self.nodes if self.spread else self.tensor
 
     @property
     def local_data(self) -> int:
@@ -74,9 +81,10 @@ def layout(spec: ModelReleaseSpec) -> tuple[RoleLayout, ...]:
         prefill = _role(spec, "prefill", topology.prefill or Role())
         return (prefill, _role(spec, "decode", topology.decode or Role()))
     nodes = 1 if topology.kind == "single" else topology.nodes or DEFAULT_NODES
+    tensor = _tensor(spec, nodes)
     # Without GPUs the ranks are played: one stage a pod, or two copies of the model.
     played = 2 if topology.kind == "wide-ep" else 1
-    stages = _stages(spec.resources.gpus, nodes, topology.tensor_parallel, played)
+    stages = _stages(spec.resources.gpus, nodes, tensor, played)
     pipeline, data = topology.pipeline_parallel or 1, topology.data_parallel or 1
     if topology.kind == "multi-node":
         pipeline = topology.pipeline_parallel or stages
@@ -86,7 +94,7 @@ def layout(spec: ModelReleaseSpec) -> tuple[RoleLayout, ...]:
         name="engine",
         replicas=spec.replicas,
         nodes=nodes,
-        tensor=topology.tensor_parallel,
+        tensor=tensor,
         pipeline=pipeline,
         data=data,
         resources=spec.resources,
@@ -96,6 +104,18 @@ def layout(spec: ModelReleaseSpec) -> tuple[RoleLayout, ...]:
     return (engine,)
 
 
+def _tensor(spec: ModelReleaseSpec, nodes: int) -> int:
+    """Ranks that share each layer: what is stated, or a pod's GPUs as far as other fields leave
+    them; experts are spread over ranks of one GPU."""
+    topology, gpus = spec.topology, spec.resources.gpus
+    if topology.tensor_parallel is not None:
+        return topology.tensor_parallel
+    if topology.kind == "wide-ep":
+        return 1
+    taken = (topology.pipeline_parallel or 1) * (topology.data_parallel or 1)
+    return max(1, min(gpus, nodes * gpus // taken))
+
+
 def _stages(gpus: int, nodes: int, tensor: int, played: int = 1) -> int:
     """How often the tensor ranks fit into the group; without GPUs, `played` of them a pod."""
     return max(1, nodes * gpus // tensor) if gpus else played * nodes
@@ -103,16 +123,20 @@ def _stages(gpus: int, nodes: int, tensor: int, played: int = 1) -> int:
 
 def _role(spec: ModelReleaseSpec, name: Literal["prefill", "decode"], role: Role) -> RoleLayout:
     resources = role.resources or spec.resources
-    tensor = role.tensor_parallel or spec.topology.tensor_parallel
+    nodes = role.nodes or spec.topology.nodes or 1
+    local = role.tensor_parallel or spec.topology.tensor_parallel or max(1, resources.gpus)
     return RoleLayout(
         name=name,
         replicas=spec.replicas if role.replicas is None else role.replicas,
-        nodes=role.nodes,
-        tensor=tensor,
-        pipeline=_stages(resources.gpus, role.nodes, tensor) if role.nodes > 1 else 1,
+        nodes=nodes,
+        # No stages: engines hand over the KV of all layers of a rank at once. vLLM refuses others
+        # (0.32.0, kv_connector/v1/nixl/base_worker.py).
+        tensor=local * nodes,
+        pipeline=1,
         data=1,
         resources=resources,
         pool=role.pool or spec.pool,
+        spread=nodes > 1,
         flags=role.flags,
         path=("spec", "topology", name),
     )

@@ -26,6 +26,7 @@ from tokenworks.spec.common import (
 )
 from tokenworks.spec.lora import Lora
 from tokenworks.spec.resources import Resources
+from tokenworks.spec.shape import Shape
 from tokenworks.spec.topology import Topology
 
 EngineName = Literal[
@@ -71,16 +72,40 @@ class Weights(Document):
     ) = Field(
         default=None, description="The `model` field of requests (default: the release's name)."
     )
-    max_context: Annotated[int, Field(ge=16, le=100_000_000)] = Field(
-        description="Tokens of prompt and answer."
+    max_context: Annotated[int, Field(ge=16, le=100_000_000)] | None = Field(
+        default=None,
+        description="Tokens of prompt and answer; default: the model's own maximum, for which "
+        "config has to be there.",
     )
     experts: Annotated[int, Field(ge=2, le=4096)] | None = Field(
         default=None, description="Experts of each layer; required by topology wide-ep."
+    )
+    config: Shape | None = Field(
+        default=None,
+        description="Numbers of the model's config.json; with them `check` says whether a sequence "
+        "of maxContext fits beside the weights.",
     )
     token_secret: Name | None = Field(
         default=None,
         description="Secret in the tenant's namespace with the hub token in key `token`.",
     )
+
+    @model_validator(mode="after")
+    def _some_context(self) -> Weights:
+        if self.max_context is None and self.config is None:
+            raise refused(
+                "is missing, and without config nobody knows the model's own maximum",
+                allowed="tokens of prompt and answer, such as 8192",
+                remedy="add it, or add config",
+                field="maxContext",
+            )
+        return self
+
+    @property
+    def context(self) -> int:
+        """Tokens of prompt and answer: stated, or as many as the model can."""
+        own = self.config.max_position_embeddings if self.config else 0
+        return own if self.max_context is None else self.max_context
 
 
 class Engine(Document):

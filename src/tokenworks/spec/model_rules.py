@@ -15,6 +15,7 @@ from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.placement_rules import check_placement
 from tokenworks.spec.problems import FieldPath, Problem
 from tokenworks.spec.secrets import IN_CLEAR, REMEDY, hides
+from tokenworks.spec.sizing_rules import check_sizes
 from tokenworks.spec.sourced import Documents, EngineCatalog, EngineFacts, Sourced, listed
 from tokenworks.spec.topology_rules import check_topology, gpus_path, role_field
 
@@ -36,6 +37,7 @@ def check_model(
     yield from check_topology(model, documents, catalog)
     yield from check_placement(model, documents)
     yield from check_lora(model, catalog)
+    yield from check_sizes(model, documents, catalog.engine(model.document.spec.engine.name))
     if documents.environment is not None:
         yield from _pinned(model, documents.environment.document.spec.cluster.provider)
         yield from _pool_of(model, documents)
@@ -122,7 +124,7 @@ def _gpu_or_none(
                 gpus_path(role, model.document),
                 f"found 0, and {engine.name} {version} does not run without a GPU",
                 "at least 1",
-                f"write {role.tensor}, or add engine.simulation: {{}}",
+                f"write {role.local_tensor}, or add engine.simulation: {{}}",
             )
 
 
@@ -274,7 +276,7 @@ def _fits(
     node, gpus = pool.gpus_per_node, role.resources.gpus
     for path, count in (
         (gpus_path(role, model.document), gpus),
-        (role_field(role, model.document, "tensorParallel", "tensor_parallel"), role.tensor),
+        (role_field(role, model.document, "tensorParallel", "tensor_parallel"), role.local_tensor),
     ):
         if count > node:
             yield model.problem(

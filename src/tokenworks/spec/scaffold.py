@@ -130,7 +130,7 @@ ${revision}    # Bytes on disk: start-up time and storage are computed from it. 
     size: 2G
     # Tokens of prompt and answer together; more needs more GPU memory.
     maxContext: 8192""",
-    "resources": """    # More than one: raise topology.tensorParallel to the same number.
+    "resources": """    # Each layer is divided over all of them.
     gpus: ${gpus}
     cpu: "4"
     memory: 16Gi

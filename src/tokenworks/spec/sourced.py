@@ -34,6 +34,11 @@ class EngineFacts(Protocol):
         ...
 
     @property
+    def memory_fraction(self) -> float:
+        """Most of a GPU's memory that it takes unasked."""
+        ...
+
+    @property
     def topologies(self) -> Sequence[str]:
         """Kinds of topology it can serve in."""
         ...

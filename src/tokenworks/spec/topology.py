@@ -27,10 +27,12 @@ class Role(Document):
         default=None, description="Replicas of this role; default: the release's."
     )
     tensor_parallel: Annotated[int, Field(ge=1, le=16)] | None = Field(
-        default=None, description="GPUs that share each layer; default: the topology's."
+        default=None, description="GPUs of one pod that share each layer; default: the topology's."
     )
-    nodes: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=1, description="Pods of one replica; more than one makes it a group."
+    nodes: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        default=None,
+        description="Pods of one replica; more than one makes it a group, over all of whose GPUs "
+        "each layer is divided. Default: the topology's.",
     )
     pool: Name | None = Field(default=None, description="Node pool; default: the release's.")
     resources: Resources | None = Field(
@@ -51,8 +53,10 @@ class Topology(Document):
         "disaggregated: prefill and decode as roles of their own; wide-ep: experts over all "
         "GPUs of a group of pods.",
     )
-    tensor_parallel: Annotated[int, Field(ge=1, le=16)] = Field(
-        default=1, description="GPUs of one pod that share each layer."
+    tensor_parallel: Annotated[int, Field(ge=1, le=16)] | None = Field(
+        default=None,
+        description="GPUs of one pod that share each layer; default: those that other fields "
+        "leave, in wide-ep 1.",
     )
     pipeline_parallel: Annotated[int, Field(ge=1, le=64)] | None = Field(
         default=None,
@@ -65,7 +69,9 @@ class Topology(Document):
         "of the whole group, default: all its GPUs / tensorParallel).",
     )
     nodes: Annotated[int, Field(ge=2, le=64)] | None = Field(
-        default=None, description="multi-node and wide-ep: pods of one group; default 2."
+        default=None,
+        description="Pods of one group. multi-node and wide-ep: default 2; disaggregated: of both "
+        "roles, default 1.",
     )
     launcher: Literal["native", "ray"] | None = Field(
         default=None,
@@ -75,8 +81,8 @@ class Topology(Document):
         Literal["allgather_reducescatter", "deepep_high_throughput", "deepep_low_latency"] | None
     ) = Field(
         default=None,
-        description="wide-ep: how tokens travel to experts; default deepep_low_latency, over "
-        "tcp allgather_reducescatter.",
+        description="wide-ep: how tokens travel to experts; default deepep_low_latency over "
+        "roce, else allgather_reducescatter.",
     )
     network: Network | None = Field(
         default=None,
@@ -134,7 +140,7 @@ class Topology(Document):
 _READ_BY: Final[dict[str, tuple[Kind, ...]]] = {
     "pipeline_parallel": ("single", "multi-node"),
     "data_parallel": ("single", "wide-ep"),
-    "nodes": GROUPS,
+    "nodes": (*GROUPS, "disaggregated"),
     "launcher": ("multi-node",),
     "all_to_all": ("wide-ep",),
     "network": ("multi-node", "wide-ep", "disaggregated"),

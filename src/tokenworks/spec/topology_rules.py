@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from tokenworks.catalog.network import load_networks
 from tokenworks.spec.environment import NodePool
 from tokenworks.spec.layout import RoleLayout, layout
 from tokenworks.spec.model import ModelRelease
@@ -129,13 +130,13 @@ def _ranks(model: Sourced[ModelRelease], role: RoleLayout) -> Iterator[Problem]:
     if gpus == 0:
         return
     path = gpus_path(role, model.document)
-    if gpus % role.tensor:
+    if gpus % role.local_tensor:
         yield model.problem(
             path,
-            f"found {gpus}, but topology.tensorParallel is {role.tensor}"
-            + (": tensor ranks stay within a pod" if role.tensor > gpus else ""),
+            f"found {gpus}, but topology.tensorParallel is {role.local_tensor}"
+            + (": tensor ranks stay within a pod" if role.local_tensor > gpus else ""),
             "the same number in both" if spec.topology.kind == "single" else "a multiple of it",
-            f"write {role.tensor}, or tensorParallel: {gpus}",
+            f"write {role.local_tensor}, or tensorParallel: {gpus}",
         )
     elif role.nodes * gpus != role.ranks:
         yield _unlike(model, role, path)
@@ -146,11 +147,11 @@ def _unlike(model: Sourced[ModelRelease], role: RoleLayout, path: FieldPath) -> 
     if kind == "single" and role.pipeline == role.data == 1:
         return model.problem(
             path,
-            f"found {gpus}, but topology.tensorParallel is {role.tensor}",
+            f"found {gpus}, but topology.tensorParallel is {role.local_tensor}",
             "the same number in both",
-            f"write {role.tensor}, or tensorParallel: {gpus}",
+            f"write {role.local_tensor}, or tensorParallel: {gpus}",
         )
-    factors = {"tensorParallel": role.tensor, "pipelineParallel": role.pipeline}
+    factors = {"tensorParallel": role.local_tensor, "pipelineParallel": role.pipeline}
     if kind in ("single", "wide-ep"):
         factors["dataParallel"] = role.data
     product = " × ".join(f"{name} {n}" for name, n in factors.items() if n > 1)
@@ -200,16 +201,16 @@ def _roles(model: Sourced[ModelRelease]) -> Iterator[Problem]:
     if decode.tensor < prefill.tensor:
         yield model.problem(
             path,
-            f"is {decode.tensor} for decode and {prefill.tensor} for prefill: a decode rank cannot "
-            "take in the KV of several prefill ranks",
+            f"divides layers by {decode.tensor} for decode and by {prefill.tensor} for prefill: a "
+            "decode rank cannot take in the KV of several prefill ranks",
             f"at least {prefill.tensor} for decode",
             "raise decode.tensorParallel or lower prefill.tensorParallel",
         )
     elif topology.transfer == "mooncake" and decode.tensor != prefill.tensor:
         yield model.problem(
             path,
-            f"is {decode.tensor} for decode and {prefill.tensor} for prefill, and mooncake wants "
-            "the same",
+            f"divides layers by {decode.tensor} for decode and by {prefill.tensor} for prefill, "
+            "and mooncake wants the same",
             f"{prefill.tensor} for both",
             "write the same tensorParallel, or transfer: nixl",
         )
@@ -264,6 +265,7 @@ def _network(model: Sourced[ModelRelease], documents: Documents) -> Iterator[Pro
             "one network for all roles",
             "choose pools with the same devices, or write network: tcp",
         )
+    yield from _all_to_all(model, {stated} if stated else {*there.values()} - {None})
     for pool, network in sorted(there.items(), key=str):
         if stated not in (None, "tcp", network):
             yield model.problem(
@@ -272,4 +274,20 @@ def _network(model: Sourced[ModelRelease], documents: Documents) -> Iterator[Pro
                 + (f"{network} devices" if network else "no RDMA devices"),
                 network or "tcp",
                 f"write {network or 'tcp'}, or choose another pool",
+            )
+
+
+def _all_to_all(
+    model: Sourced[ModelRelease], networks: Collection[str | None]
+) -> Iterator[Problem]:
+    """Kernels that send from the GPU need devices that can."""
+    asked = model.document.spec.topology.all_to_all
+    for name in sorted(str(network) for network in networks):
+        known = load_networks()[name].all_to_all
+        if asked is not None and asked not in known:
+            yield model.problem(
+                ("spec", "topology", "allToAll"),
+                f"found {asked}, whose kernels cannot send over {name}",
+                ", ".join(known),
+                f"remove it for {known[0]}, or choose a pool with other devices",
             )

@@ -1,0 +1,37 @@
+"""What people report in public to break when they serve models on Kubernetes, by number.
+
+The numbers stay; those that are missing are about other rooms (scaling, delivery, clouds).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+NOTES: Final = {
+    1: "a rollout waits for the GPU that the old pod holds",
+    2: "a start takes minutes, and is killed before it is done",
+    3: "deadlines that do not know of each other",
+    4: "a busy engine fails its liveness probe",
+    5: "probes that succeed whatever happens",
+    6: "gateways cut long streams",
+    7: "answers are lost when a pod stops",
+    8: "a shell swallows SIGTERM",
+    9: "a Service's name becomes the engine's setting",
+    10: "ranks that are not the GPUs",
+    11: "a context for which there is no room",
+    12: "arithmetic of memory that is wrong for the model",
+    13: "ranks without shared memory",
+    14: "claims that one node keeps",
+    15: "every replica downloads, and not always the same",
+    31: "big integers become 1e+06",
+    32: "null means one thing to Helm 3 and another to Helm 4",
+    34: "misspelt values are ignored",
+    35: "arguments that templates bend",
+    43: "a picker that is wired to nothing, or without TLS",
+    46: "a side channel that peers cannot reach",
+    47: "prefill and decode of two versions",
+    49: "a dead worker that nobody sees",
+    50: "rollouts of groups in shares and halves",
+    53: "RDMA that falls back to TCP",
+    67: "hardened images without a place to write",
+}
