@@ -217,9 +217,7 @@ def test_the_users_folder_stays_and_is_not_searched_for_modules(
     assert result.path == f"{clone.root}/src:{clone.root}"
 
 
-def test_runs_in_the_clone_when_the_current_directory_is_gone(
-    clone: Clone, tmp_path: Path
-) -> None:
+def test_runs_in_the_clone_when_the_current_directory_is_gone(clone: Clone, tmp_path: Path) -> None:
     script = 'mkdir "$1" && cd "$1" && rmdir "$1" && exec "$2" check'
     command = ["sh", "-c", script, "sh", str(tmp_path / "gone"), str(clone.launcher)]
     done = subprocess.run(command, env=clone.env(), capture_output=True, text=True, check=False)
