@@ -41,6 +41,11 @@ def _release(objects: list[Manifest], needs: list[str], **rest: Any) -> Release:
     return Release(objects=tuple(objects), needs=tuple(needs), **rest)
 
 
+def handed_over(environ: Mapping[str, str]) -> bool:
+    """Whether our own `up` started the program, with what it rendered and checked."""
+    return bool(environ.get(VARIABLE))
+
+
 def releases_of(
     stack: Stack, tools: RenderTools, environ: Mapping[str, str]
 ) -> tuple[Release, ...]:
@@ -49,5 +54,4 @@ def releases_of(
     Raises:
         TokenworksError: a chart does not render.
     """
-    file = environ.get(VARIABLE)
-    return read(Path(file)) if file else render(stack, tools)
+    return read(Path(environ[VARIABLE])) if handed_over(environ) else render(stack, tools)
