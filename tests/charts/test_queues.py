@@ -99,6 +99,16 @@ class TestQueues:
         for other in ("h100", "l4"):
             assert "topologyName" not in queues.one("ResourceFlavor", other)["spec"]
 
+    def test_pools_with_levels_come_last(self, charts: Helm) -> None:
+        """What Kueue said of the last flavor is what a user finds in the Workload."""
+        pools = {name: {"borrow": False, "nominal": {}} for name in ("a", "b", "c")}
+        flavors: dict[str, dict[str, Any]] = {
+            name: {"nodeLabels": {"pool": name}, "taints": [], "topology": levels}
+            for name, levels in (("a", ["rack"]), ("b", []), ("c", []))
+        }
+        made = charts.objects("queues", {"flavors": flavors, "tenants": {"t": {"pools": pools}}})
+        assert list(quotas(made, "t")) == ["b", "c", "a"]
+
     def test_quota_that_would_not_count_is_refused(self, charts: Helm) -> None:
         values = helm_values("queues", queues_values(stack()))
         values["tenants"]["research"]["pools"]["h100"]["nominal"]["example.com/fpga"] = "1"
