@@ -178,6 +178,10 @@ class TestPull:
         shutil.rmtree(item["path"])
         done = pull(hub, folder, listed(sql=item), tmp_path / "claims")
         assert "old/ has no place in an adapter" in done.stderr
+        (place / "old").rmdir()
+        os.mkfifo(place / "tokenizer.json")
+        done = pull(hub, folder, listed(sql=item), tmp_path / "claims")
+        assert "tokenizer.json/ has no place in an adapter" in done.stderr
         absent = {**item, "uri": "pvc://shared/none"}
         done = pull(hub, folder, listed(sql=absent), tmp_path / "claims")
         assert "shared/none: No such file or directory" in done.stderr

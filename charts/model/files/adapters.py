@@ -111,7 +111,8 @@ class Claim:
 
     def names(self):
         try:
-            return [item.name + "/" * item.is_dir() for item in self.folder.iterdir()]
+            # Reading anything but a file may never end.
+            return [item.name + "/" * (not item.is_file()) for item in self.folder.iterdir()]
         except OSError as error:
             raise RefusedError(f"{self.folder}: {error.strerror}") from None
 
