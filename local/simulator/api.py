@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
@@ -179,6 +179,13 @@ class Api:
             raise ApiError(
                 f"Loading lora {name} failed: No adapter found for {path}", 404, "NotFoundError"
             )
+        rank, most = rank_of(path), self.service.setup.adapters.max_rank
+        if rank is not None and most is not None and rank > most:
+            raise ApiError(
+                f"LoRA rank {rank} is greater than max_lora_rank {most}.",
+                500,
+                "InternalServerError",
+            )
         self.service.loras[name] = path
         return PlainTextResponse(f"Success: LoRA adapter '{name}' added successfully.")
 
@@ -281,6 +288,16 @@ Routes = Callable[[Api], Sequence[Route]]
 def missing(path: str) -> bool:
     """Whether an adapter's path is on this machine and not there; names of hubs are not."""
     return path.startswith("/") and not Path(path).exists()
+
+
+def rank_of(path: str) -> int | None:
+    """The rank that an adapter's configuration states, if one can be read."""
+    try:
+        found: object = json.loads((Path(path) / "adapter_config.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    rank = cast(dict[str, Any], found).get("r") if isinstance(found, dict) else None
+    return rank if isinstance(rank, int) else None
 
 
 def _rank(request: Request) -> int | None:

@@ -15,12 +15,14 @@ class Adapters:
     """LoRA adapters: those served from the start as (name, path), and how others come.
 
     `may_change` is whether requests may load and unload them; with `read_paths` a path that
-    is absolute and not there cannot be loaded, as in a real engine.
+    is absolute and not there cannot be loaded, as in a real engine, nor one of a rank above
+    `max_rank`.
     """
 
     served: tuple[tuple[str, str], ...] = ()
     may_change: bool = True
     read_paths: bool = False
+    max_rank: int | None = None
 
 
 @dataclass(frozen=True)

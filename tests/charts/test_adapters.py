@@ -178,6 +178,10 @@ class TestPull:
         shutil.rmtree(item["path"])
         done = pull(hub, folder, listed(sql=item), tmp_path / "claims")
         assert "old/ has no place in an adapter" in done.stderr
+        (place / "old").rmdir()
+        os.mkfifo(place / "tokenizer.json")
+        done = pull(hub, folder, listed(sql=item), tmp_path / "claims")
+        assert "tokenizer.json/ has no place in an adapter" in done.stderr
         absent = {**item, "uri": "pvc://shared/none"}
         done = pull(hub, folder, listed(sql=absent), tmp_path / "claims")
         assert "shared/none: No such file or directory" in done.stderr
@@ -426,6 +430,7 @@ class Scene:
     def __init__(self, folder: Path, hub: Hub, program: Any) -> None:
         self.folder, self.hub, self.program = folder, hub, program
         self.engine, self.now = FakeEngine(), 1000.0
+        self.base, self.replace = "org/base", True
         self.most = 0
         """Adapters that were on the disk at once."""
         program.time = self
@@ -444,7 +449,7 @@ class Scene:
 
     def tend(self, **adapters: dict[str, Any]) -> dict[str, str]:
         """One pass over the list; what the engine has loaded then."""
-        self.keeper.tend({"adapters": adapters, "base": "org/base", "replace": True})
+        self.keeper.tend({"adapters": adapters, "base": self.base, "replace": self.replace})
         return dict(self.engine.loaded)
 
     @property
@@ -479,6 +484,27 @@ class TestKeeper:
         assert scene.beat.ready
         right = entry(scene.folder, "a", files)
         assert scene.tend(a=right) == {"a": right["path"]}, "another entry is looked at at once"
+
+    def test_another_base_model_is_looked_at_at_once(self, scene: Scene) -> None:
+        files = adapter(base_model_name_or_path="org/mirror")
+        scene.hub.repositories["org/a"] = files
+        item = entry(scene.folder, "a", files)
+        assert scene.tend(a=item) == {}
+        scene.base = "org/mirror"
+        assert scene.tend(a=item) == {"a": item["path"]}
+
+    def test_what_the_engine_refused_does_not_take_the_name(self, scene: Scene) -> None:
+        """Nobody was answered with it, so no prompt of it is cached."""
+        bad, good = adapter(b"bad"), adapter(b"good")
+        scene.replace = False
+        scene.hub.repositories["org/a"] = bad
+        scene.engine.busy = scene.program.RefusedError("500 header too large")
+        assert scene.tend(a=entry(scene.folder, "a", bad)) == {}
+        scene.hub.repositories["org/a"], scene.engine.busy = good, None
+        item = entry(scene.folder, "a", good)
+        assert scene.tend(a=item) == {"a": item["path"]}
+        scene.hub.repositories["org/a"] = bad
+        assert scene.tend(a=entry(scene.folder, "a", bad)) == {}, "now it would"
 
     def test_a_refusal_is_never_forgotten_for_more_than_an_hour(self, scene: Scene) -> None:
         wrong = entry(scene.folder, "a", adapter())

@@ -135,6 +135,11 @@ def test_an_adapter_answers_by_its_name_from_a_pod_that_has_it(
     assert len(texts) == 1 + len(adapters), "the base model and each adapter say different things"
 
 
+def test_the_command_line_asks_an_adapter(models: Platform) -> None:
+    said = models.run("chat", "local", "hello", "--model", "legal", "--max-tokens", "2").stdout
+    assert re.search(r"served by tuned-\S+: 2 tokens", said), said
+
+
 @pytest.mark.usefixtures("models")
 def test_a_stream_carries_the_name_that_was_asked_for(url: str) -> None:
     answer(url, "poetry")
@@ -175,14 +180,15 @@ def served_by(url: str, model: str) -> str:
     return ask(url, str(uuid4()), model, max_tokens=1).headers["x-served-by"]
 
 
-@pytest.mark.usefixtures("models")
-def test_requests_go_where_their_adapter_is_at_work(url: str) -> None:
+def test_requests_go_where_their_adapter_is_at_work(models: Platform, url: str) -> None:
     for name in ("legal", "medical"):
         answer(url, name)
     with at_work(url, "legal") as busy:
         eventually("the picker has seen it", lambda: served_by(url, "medical") != busy)
         assert {served_by(url, "legal") for _ in range(6)} == {busy}
         assert busy not in {served_by(url, "medical") for _ in range(6)}
+    seen = models.run("picks", "local", "--model", "legal", "--last", "20").stdout
+    assert "lora-affinity" in seen
 
 
 def test_the_picker_of_a_release_without_adapters_misses_none(models: Platform, url: str) -> None:

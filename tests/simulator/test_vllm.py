@@ -206,16 +206,22 @@ def test_run_time_updates_and_several_api_servers_exclude_each_other() -> None:
     assert "api_server_count > 1" in str(refused(line, VLLM_ALLOW_RUNTIME_LORA_UPDATING="1"))
 
 
-def test_a_path_that_is_not_there_cannot_be_loaded(adapter: Path) -> None:
+def test_what_is_not_there_or_too_large_cannot_be_loaded(adapter: Path) -> None:
     async def scenario(fleet: Fleet) -> None:
-        planned = plan("vllm", "serve m --enable-lora", VLLM_ALLOW_RUNTIME_LORA_UPDATING="true")
-        (engine,) = await fleet.start("pod-a", planned)
-        load = {"lora_name": "new", "lora_path": "/no/such"}
-        answer = await engine.post("/v1/load_lora_adapter", load)
-        assert answer.status_code == 404
-        assert "No adapter found" in answer.json()["error"]["message"]
-        load["lora_path"] = str(adapter)
-        assert (await engine.post("/v1/load_lora_adapter", load)).status_code == 200
+        async def load(pod: str, rank: int, path: str) -> tuple[Engine, int, str]:
+            line = f"serve m --enable-lora --max-lora-rank {rank}"
+            planned = plan("vllm", line, VLLM_ALLOW_RUNTIME_LORA_UPDATING="true")
+            (engine,) = await fleet.start(pod, planned)
+            body = {"lora_name": "new", "lora_path": path}
+            answer = await engine.post("/v1/load_lora_adapter", body)
+            return engine, answer.status_code, answer.text
+
+        _, status, words = await load("pod-a", 32, "/no/such")
+        assert (status, "No adapter found" in words) == (404, True)
+        _, status, words = await load("pod-b", 16, str(adapter))
+        assert (status, "rank 32 is greater than max_lora_rank 16" in words) == (500, True)
+        engine, status, _ = await load("pod-c", 32, str(adapter))
+        assert status == 200
         asked = await engine.post(TEXT, {"model": "new", "prompt": "x", "max_tokens": 1})
         assert asked.json()["model"] == "new"
 

@@ -111,7 +111,8 @@ class Claim:
 
     def names(self):
         try:
-            return [item.name + "/" * item.is_dir() for item in self.folder.iterdir()]
+            # Reading anything but a file may never end.
+            return [item.name + "/" * (not item.is_file()) for item in self.folder.iterdir()]
         except OSError as error:
             raise RefusedError(f"{self.folder}: {error.strerror}") from None
 
@@ -285,17 +286,17 @@ class Rests:
     def __init__(self):
         self.kept = {}
 
-    def of(self, name, entry):
-        """Whether it was refused, while it rests; None when it is time. Another entry of the
-        list is another matter."""
+    def of(self, name, approved):
+        """Whether it was refused, while it rests; None when it is time. What is approved
+        otherwise is another matter."""
         known, until, _, refused = self.kept.get(name, (None, 0, 0, None))
-        return refused if known == entry and time.monotonic() < until else None
+        return refused if known == approved and time.monotonic() < until else None
 
-    def add(self, name, entry, refused):
+    def add(self, name, approved, refused):
         known, _, before, _ = self.kept.get(name, (None, 0, 0, None))
         least, most = (12, 720) if refused else (1, 12)
-        periods = min(most, max(least, 2 * before if known == entry else 0))
-        self.kept[name] = (entry, time.monotonic() + periods * PERIOD, periods, refused)
+        periods = min(most, max(least, 2 * before if known == approved else 0))
+        self.kept[name] = (approved, time.monotonic() + periods * PERIOD, periods, refused)
 
 
 class Keeper:
@@ -353,18 +354,19 @@ class Keeper:
     def settle(self, name, entry, wanted, asked):
         """Have one adapter loaded; whether it is, or was refused."""
         self.beat()
-        refused = self.rests.of(name, entry)
+        approved = (entry, wanted.get("base"), wanted["replace"])
+        refused = self.rests.of(name, approved)
         try:
             if refused is None:
                 self.bring(name, entry, wanted, asked)
                 return asked
         except RefusedError as error:
             self.once(name, f"refused: {error}")
-            self.rests.add(name, entry, True)
+            self.rests.add(name, approved, True)
             refused = True
         except PASSING as error:
             self.once(name, f"{AGAIN}: {error}")
-            self.rests.add(name, entry, False)
+            self.rests.add(name, approved, False)
         if asked and name in self.loaded and (refused or not self.was_ours(name)):
             self.unload(name)
         return bool(refused)
@@ -391,6 +393,7 @@ class Keeper:
         return root.parent == self.folder and root.name.rpartition("-")[0] == name
 
     def load(self, name, path, replace):
+        new = name not in self.book.first
         before = self.book.first.setdefault(name, path)
         if before != path and not replace:
             raise RefusedError(
@@ -398,7 +401,14 @@ class Keeper:
                 "name before: give it a new name, or replace the pods"
             )
         self.book.write()
-        self.engine.change("load", {"lora_name": name, "lora_path": path})
+        try:
+            self.engine.change("load", {"lora_name": name, "lora_path": path})
+        except RefusedError:
+            if new:
+                # It has answered nobody, so nothing of it is cached.
+                del self.book.first[name]
+                self.book.write()
+            raise
         say(f"{name}: loaded {path}")
 
     def drop(self, name):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
-from ..api import missing
+from ..api import missing, rank_of
 from ..engine import EngineConfig
 from ..options import Options
 from .commandline import CommandLineError, Given
@@ -121,17 +120,8 @@ def check_adapters(served: Iterable[tuple[str, str]], max_rank: int | None) -> N
     for name, path in served:
         if missing(path):
             raise CommandLineError(f"Loading lora {name} failed: No adapter found for {path}", 1)
-        rank = _rank(Path(path) / "adapter_config.json")
+        rank = rank_of(path)
         if rank is not None and max_rank is not None and rank > max_rank:
             raise CommandLineError(
                 f"Loading lora {name} failed: its rank {rank} is greater than {max_rank}", 1
             )
-
-
-def _rank(config: Path) -> int | None:
-    try:
-        found: object = json.loads(config.read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    rank = cast(dict[str, Any], found).get("r") if isinstance(found, dict) else None
-    return rank if isinstance(rank, int) else None

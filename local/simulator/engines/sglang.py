@@ -144,7 +144,8 @@ def _adapters(given: Given) -> Adapters:
     served = adapters(texts, "lora_name", "lora_path", "--lora-paths")
     check_adapters(served, given["max-lora-rank"])
     # SGLang turns LoRA on by itself when there are paths.
-    return Adapters(served, given["enable-lora"] or bool(served), read_paths=True)
+    may_change = given["enable-lora"] or bool(served)
+    return Adapters(served, may_change, read_paths=True, max_rank=given["max-lora-rank"])
 
 
 def _kv(given: Given, mode: str, knobs: Knobs) -> Bootstrap | None:

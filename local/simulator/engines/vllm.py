@@ -151,7 +151,8 @@ def _adapters(given: Given, environ: Mapping[str, str], servers: int) -> Adapter
         raise CommandLineError(
             "VLLM_ALLOW_RUNTIME_LORA_UPDATING cannot be used with api_server_count > 1"
         )
-    return Adapters(served, may_change and given["enable-lora"], read_paths=True)
+    may_change = may_change and given["enable-lora"]
+    return Adapters(served, may_change, read_paths=True, max_rank=given["max-lora-rank"])
 
 
 def _kv(

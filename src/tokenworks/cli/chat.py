@@ -32,8 +32,8 @@ class Answer:
 
 
 def served_names(stack: Stack) -> list[str]:
-    """Names that requests use in their `model` field."""
-    return [model.served_name for model in stack.models]
+    """Names that requests use in their `model` field: models, and their adapters."""
+    return [name for model in stack.models for name in model.names]
 
 
 def _chunks(response: httpx.Response) -> Iterator[dict[str, Any]]:

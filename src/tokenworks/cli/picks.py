@@ -89,7 +89,7 @@ def _table(picks: list[Pick]) -> Table:
 def _release(stack: Stack, model: str | None) -> tuple[str, str]:
     """Name and namespace of the release that serves `model` (default: the first)."""
     for release in stack.models:
-        if model in (None, release.metadata.name, release.served_name):
+        if model in (None, release.metadata.name, *release.names):
             tenant = next(t for t in stack.tenants if t.metadata.name == release.spec.tenant)
             return release.metadata.name, tenant.namespace
     names = ", ".join(m.metadata.name for m in stack.models) or "none"
@@ -99,7 +99,7 @@ def _release(stack: Stack, model: str | None) -> tuple[str, str]:
 def picks(
     environment: Annotated[str, typer.Argument(metavar="ENV", help="A folder of stacks/.")],
     model: Annotated[
-        str | None, typer.Option(help="Release or served name; default: the first.")
+        str | None, typer.Option(help="Release, served name or adapter; default: the first.")
     ] = None,
     last: Annotated[int, typer.Option(min=1, help="How many requests to show.")] = 5,
 ) -> None:
