@@ -20,7 +20,7 @@ from typer import core
 from typer import main as typer_main
 
 import policies
-from hack import matrix
+from hack import caches, matrix
 from tokenworks.cli.main import build
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -177,6 +177,7 @@ def main() -> None:
         "commands.md": commands_page(),
         "policies.md": policies_page(),
         "engines-matrix.md": HEADER + matrix.page(ROOT),
+        "caches.md": HEADER + caches.page(ROOT),
     }
     for file in sorted((ROOT / "schemas").glob("*.schema.json")):
         pages[f"{file.name.removesuffix('.schema.json')}.md"] = document_page(file)

@@ -160,3 +160,78 @@ def test_another_file_is_another_pod(charts: Helm) -> None:
 
     (one, text), (other, changed) = checksum(), checksum(dtype="fp8")
     assert one != other and text != changed
+
+
+# Beside prefill and decode
+
+SPLIT: dict[str, Any] = {"kind": "disaggregated", "tensorParallel": 2}
+
+
+def handed(role: str = "decode", **spec: Any) -> dict[str, Any]:
+    """How vLLM is told to move KV in a role."""
+    found: Any = values(topology=SPLIT, **spec).roles[role].flags["kv-transfer-config"]
+    return found
+
+
+@pytest.mark.parametrize("role", ["prefill", "decode"])
+def test_nixl_hands_over_and_memory_keeps(role: str) -> None:
+    config = handed(role, caches=CPU)
+    assert (config["kv_connector"], config["kv_role"]) == ("MultiConnector", "kv_both")
+    # The scheduler reads it there, and nowhere else.
+    assert config["kv_load_failure_policy"] == "fail"
+    nixl, kept = config["kv_connector_extra_config"]["connectors"]
+    assert (nixl["kv_connector"], kept["kv_connector"]) == ("NixlConnector", "OffloadingConnector")
+    assert nixl["kv_connector_extra_config"] == {"backends": ["LIBFABRIC"]}
+    assert "kv_load_failure_policy" not in nixl
+    assert kept["kv_connector_extra_config"] == {"cpu_bytes_to_use": 32 * 2**30}
+
+
+def test_nothing_else_says_how_kv_is_kept() -> None:
+    """Its flag for offloading would put the connector of its own in NIXL's place."""
+    assert not {"kv-offloading-size", "kv-offloading-backend", "kv-transfer-config"} & (
+        values(topology=SPLIT, caches=CPU).engine.flags.keys()
+    )
+    assert handed()["kv_connector"] == "NixlConnector"
+
+
+def test_each_role_counts_all_its_ranks() -> None:
+    group = {**SPLIT, "tensorParallel": 8, "decode": {"nodes": 2}}
+    roles = values(topology=group, caches=CPU, resources={"gpus": 8}, replicas=1).roles
+    sizes = {}
+    for name, role in roles.items():
+        config: Any = role.flags["kv-transfer-config"]
+        kept = config["kv_connector_extra_config"]["connectors"][1]
+        sizes[name] = kept["kv_connector_extra_config"]["cpu_bytes_to_use"]
+        assert quantity_value(role.resources.shared_memory or "0") >= 32 * 2**30
+    assert sizes == {"prefill": 32 * 2**30, "decode": 64 * 2**30}
+
+
+def test_files_and_mooncake_go_beside_nixl_too() -> None:
+    _, files = handed(caches=DISK)["kv_connector_extra_config"]["connectors"]
+    assert files["kv_connector_extra_config"]["secondary_tiers"] == [
+        {"type": "fs", "root_dir": "/kv"}
+    ]
+    found = values(topology=SPLIT, caches=DISK)
+    assert found.kv is not None and found.engine.env["PYTHONHASHSEED"] == "0"
+    _, kept = handed(caches=store("mooncake"))["kv_connector_extra_config"]["connectors"]
+    assert kept == {"kv_connector": "MooncakeStoreConnector", "kv_role": "kv_both"}
+    shared = values(topology=SPLIT, caches=store("mooncake")).engine
+    assert json.loads(shared.files["mooncake.json"])["master_server_address"] == "store.kv:50051"
+
+
+def test_the_narrower_pod_decides_what_each_rank_gives_to_a_store() -> None:
+    own = {"gpus": 4, "cpu": "1", "memory": "96Gi"}
+    wide = {**SPLIT, "decode": {"tensorParallel": 4, "resources": own}}
+    files = values(topology=wide, caches=store("mooncake")).engine.files
+    assert json.loads(files["mooncake.json"])["global_segment_size"] == "7GB", "32 GB of 4 ranks"
+
+
+@pytest.mark.helm
+def test_it_arrives_whole(charts: Helm) -> None:
+    for item in of(charts, topology=SPLIT, caches=DISK).of("Deployment"):
+        pod = item["spec"]["template"]["spec"]
+        engines = [c for c in pod["containers"] if c["name"] == "engine"]
+        for engine in engines:
+            (text,) = [a for a in engine["args"] if a.startswith("--kv-transfer-config=")]
+            config = json.loads(text.partition("=")[2])
+            assert len(config["kv_connector_extra_config"]["connectors"]) == 2

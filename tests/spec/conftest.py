@@ -33,6 +33,9 @@ class KnownEngine:
     def tier_names(self, version: str) -> Set[str]:
         return {"cpu", "mooncake"} if self.python and version != "9.9.9" else set()
 
+    def tiers_beside_transfer(self, version: str) -> Set[str]:
+        return {"mooncake"} if self.python and version != "9.9.9" else set()
+
     def tier_settings(self) -> Set[str]:
         return {"kv-transfer-config"}
 

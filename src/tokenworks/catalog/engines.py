@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field
 
 from tokenworks.catalog.flags import grammars, misread
 from tokenworks.catalog.options import (
+    BesideTransfer,
     CacheTier,
     ConfigFile,
     DrainFlag,
@@ -150,6 +151,9 @@ class Engine(Document):
     kv_dtypes: KvDtypes | None = None
     offload: dict[Tier, CacheTier] = Field(default_factory=dict[Tier, CacheTier])
     distributed_kv: dict[Store, CacheTier] = Field(default_factory=dict[Store, CacheTier])
+    beside_transfer: BesideTransfer | None = Field(
+        default=None, description="null: prefill and decode keep KV nowhere else."
+    )
     config_file: ConfigFile | None = None
     lora: Lora | None = None
     env: dict[str, str]
@@ -261,6 +265,13 @@ class Engine(Document):
     def tier_names(self, version: str) -> frozenset[str]:
         """Names of those places."""
         return frozenset(self.tiers_in(version))
+
+    def tiers_beside_transfer(self, version: str) -> frozenset[str]:
+        """Those of them that go together with prefill and decode."""
+        known = self.beside_transfer
+        if known is None or older(version, known.since):
+            return frozenset()
+        return frozenset(known.tiers) & self.tier_names(version)
 
     def tier_settings(self) -> frozenset[str]:
         """Flags and variables that are derived when one of them is asked for."""

@@ -208,6 +208,14 @@ class CacheTier(Document):
     source: str
 
 
+class BesideTransfer(Document):
+    """Places for KV that go together with handing it from prefill to decode (by NIXL)."""
+
+    tiers: tuple[str, ...]
+    since: str = Field(description="First version in which they do.")
+    source: str
+
+
 class ConfigFile(Document):
     """A YAML file for settings that the engine has no flags for."""
 

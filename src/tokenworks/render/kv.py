@@ -55,8 +55,41 @@ def tiers(model: ModelRelease, engine: Engine, version: str) -> Tiers:
         found = found.plus(_offload(model, caches.offload, known, role))
     if caches.distributed is not None:
         store = caches.distributed
-        found = found.plus(_distributed(model, store, known[store.kind], role))
+        found = found.plus(_distributed(model, store, known[store.kind]))
+    if model.spec.topology.kind == "disaggregated":
+        # Flags are each role's own: they say how KV is handed over too.
+        return Tiers({}, found.env, found.files)
     return found
+
+
+def connector(
+    model: ModelRelease, engine: Engine, version: str, role: RoleLayout
+) -> dict[str, Any] | None:
+    """vLLM's connector that keeps KV of a role, to stand beside the one that hands it over."""
+    caches, known = model.spec.caches, engine.tiers_in(version)
+    if caches.distributed is not None:
+        return _config(known[caches.distributed.kind])
+    if caches.offload is None:
+        return None
+    if caches.offload.nvme is not None:
+        return _tiered(str(caches.offload.cpu), known["nvme"], role)
+    return {
+        "kv_connector": "OffloadingConnector",
+        "kv_role": "kv_both",
+        # What vLLM itself makes of kv-offloading-size.
+        "kv_connector_extra_config": {
+            "cpu_bytes_to_use": _all_ranks(str(caches.offload.cpu), role)
+        },
+    }
+
+
+def _config(tier: CacheTier) -> dict[str, Any]:
+    return json.loads(json.dumps(tier.flags["kv-transfer-config"]))
+
+
+def _all_ranks(size: str, role: RoleLayout) -> int:
+    """Bytes of all ranks of a replica together."""
+    return int(quantity_value(size) * role.nodes)
 
 
 # Memory
@@ -93,7 +126,7 @@ def _offload(
         flag = {memory.size_flag: size} if memory.size_flag else {}
         return Tiers({**_plain(memory), **flag}, memory.env)
     if model.spec.engine.name == "vllm":
-        return Tiers(_vllm_tiered(str(offload.cpu), disk, role), disk.env)
+        return Tiers({"kv-transfer-config": _tiered(str(offload.cpu), disk, role)}, disk.env)
     flag = {memory.size_flag: size} if memory.size_flag else {}
     return Tiers({**_plain(memory), **_plain(disk), **flag}, {**memory.env, **disk.env})
 
@@ -103,19 +136,18 @@ def _plain(tier: CacheTier) -> dict[str, FlagValue]:
     return flags
 
 
-def _vllm_tiered(size: str, disk: CacheTier, role: RoleLayout) -> dict[str, FlagValue]:
+def _tiered(size: str, disk: CacheTier, role: RoleLayout) -> dict[str, Any]:
     """vLLM's disk tier lies behind its memory tier, in one connector."""
-    config: dict[str, Any] = json.loads(json.dumps(disk.flags["kv-transfer-config"]))
-    total = int(quantity_value(size) * role.nodes)
-    config["kv_connector_extra_config"] |= {"cpu_bytes_to_use": total}
+    config = _config(disk)
+    config["kv_connector_extra_config"] |= {"cpu_bytes_to_use": _all_ranks(size, role)}
     config["kv_connector_extra_config"].pop("block_size", None)
-    return {"kv-transfer-config": config}
+    return config
 
 
-def _distributed(
-    model: ModelRelease, store: Distributed, tier: CacheTier, role: RoleLayout
-) -> Tiers:
-    size, sglang = int(share(store.memory, tier, role)), model.spec.engine.name == "sglang"
+def _distributed(model: ModelRelease, store: Distributed, tier: CacheTier) -> Tiers:
+    # One setting for all roles: as much as the pod with the most ranks can give each.
+    size = min(int(share(store.memory, tier, each)) for each in layout(model.spec))
+    sglang = model.spec.engine.name == "sglang"
     if store.kind == "lmcache":
         return _lmcache(store, tier, size, sglang)
     if sglang:

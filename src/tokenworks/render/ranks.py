@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from tokenworks.catalog.engines import Engine
 from tokenworks.catalog.network import NetworkFacts, load_networks
 from tokenworks.errors import UsageError
+from tokenworks.render.kv import connector
 from tokenworks.spec.common import FlagValue
 from tokenworks.spec.layout import RoleLayout
 from tokenworks.spec.model import ModelRelease
@@ -229,7 +230,7 @@ def _vllm_transfer(
         config["kv_connector_extra_config"] = {"backends": backends}
     nixl = engine.ports["nixl"]
     return Ranks(
-        flags={"kv-transfer-config": config},
+        flags={"kv-transfer-config": _together(config, model, role, engine)},
         env={
             "VLLM_NIXL_SIDE_CHANNEL_HOST": POD_IP,
             nixl.env or "": str(nixl.port),
@@ -237,6 +238,24 @@ def _vllm_transfer(
         },
         ports={"nixl": _port(engine, "nixl", count=min(NIXL_PER_RANK, role.tensor * role.data))},
     )
+
+
+def _together(
+    nixl: dict[str, Any], model: ModelRelease, role: RoleLayout, engine: Engine
+) -> dict[str, Any]:
+    """NIXL alone, or first of two connectors: the first that has a prompt's KV loads it, and both
+    keep it."""
+    kept = connector(model, engine, model.spec.engine.version or engine.default, role)
+    if kept is None:
+        return nixl
+    # The scheduler looks for the policy outside.
+    policy = nixl.pop("kv_load_failure_policy")
+    return {
+        "kv_connector": "MultiConnector",
+        "kv_role": "kv_both",
+        "kv_load_failure_policy": policy,
+        "kv_connector_extra_config": {"connectors": [nixl, kept]},
+    }
 
 
 def _sglang_transfer(

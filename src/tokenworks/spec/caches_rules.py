@@ -207,12 +207,7 @@ def _alone(model: Sourced[ModelRelease], facts: EngineFacts) -> Iterator[Problem
     caches = spec.caches
     first: FieldPath = ("spec", "caches", "offload" if caches.offload else "distributed")
     if spec.topology.kind == "disaggregated":
-        yield model.problem(
-            first,
-            "prefill and decode hand over KV already, and an engine takes one way of moving it",
-            "topology single, multi-node or wide-ep",
-            "remove it, or choose another topology",
-        )
+        yield from _beside_transfer(model, facts)
     if caches.offload is not None and caches.distributed is not None:
         yield model.problem(
             ("spec", "caches", "distributed"),
@@ -235,6 +230,23 @@ def _alone(model: Sourced[ModelRelease], facts: EngineFacts) -> Iterator[Problem
             None,
             "remove it",
         )
+
+
+def _beside_transfer(model: Sourced[ModelRelease], facts: EngineFacts) -> Iterator[Problem]:
+    """Prefill and decode hand over KV; what else an engine may do with it at once is few."""
+    engine, transfer = model.document.spec.engine, model.document.spec.topology.transfer or "nixl"
+    can = facts.tiers_beside_transfer(engine.version or facts.default)
+    places = {_PLACES.get(tier, tier) for tier in can} if transfer == "nixl" else set[str]()
+    for path, tier in _asked(model.document):
+        place = _PLACES.get(tier, tier)
+        if place not in places:
+            yield model.problem(
+                path,
+                f"prefill and decode hand over KV by {transfer}, and beside that engine "
+                f"{engine.name} cannot keep it in {place}",
+                listed(places, "no place beside it"),
+                "remove it, or choose another topology",
+            )
 
 
 def _fits(model: Sourced[ModelRelease]) -> Iterator[Problem]:

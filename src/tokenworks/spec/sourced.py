@@ -63,6 +63,10 @@ class EngineFacts(Protocol):
         """Places for KV beyond the GPU: cpu, nvme, lmcache, mooncake, hicache."""
         ...
 
+    def tiers_beside_transfer(self, version: str) -> Set[str]:
+        """Those that go together with prefill and decode, which hand over KV themselves."""
+        ...
+
     def tier_settings(self) -> Set[str]:
         """Flags and variables that are derived when one of them is asked for."""
         ...
