@@ -13,6 +13,7 @@ from pathlib import Path
 from policies.inventory import Inventory
 from policies.model import Context, Finding, Manifest, Rule, Violation, field_of, name_of
 from policies.pods import flatten
+from policies.profiles import weigh
 from policies.rules import ALL as RULES
 from policies.text import explanation, words
 from policies.tree import Unknown
@@ -51,9 +52,12 @@ def evaluate(
     found: list[tuple[int, Violation, Finding]] = []
     for order, rule in enumerate(rules):
         for violation in rule.find(inventory, context):
+            severity = weigh(rule.id, violation.severity or rule.severity, context)
+            if severity is None:
+                continue
             finding = Finding(
                 rule.id,
-                violation.severity or rule.severity,
+                severity,
                 name_of(inventory.objects[violation.index]),
                 field_of(violation.path),
                 violation.message,

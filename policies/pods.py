@@ -8,7 +8,7 @@ is a pod spec, at whatever depth.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -57,6 +57,8 @@ class Container:
     kind: ContainerKind
     path: Path
     spec: Mapping[str, Any]
+    completed: bool = False
+    """A controller fills in what is not written: what is absent here says nothing."""
 
     @property
     def name(self) -> str:
@@ -102,6 +104,14 @@ class Pod:
     labels_known: bool
     """False where a controller labels the pods and the object does not say how."""
     role: Role
+    single: Path | None = None
+    """Path of one container that stands outside `containers`, as NIMService and InferenceService
+    write it."""
+
+    @property
+    def completed(self) -> bool:
+        """A controller writes the pod: only what is written here can be judged."""
+        return self.single is not None or any(c.completed for c in self.containers)
 
     @property
     def kind(self) -> str:
@@ -145,7 +155,18 @@ class Pod:
                 spec: Mapping[str, Any] = item
                 sidecar = kind == "init" and spec.get("restartPolicy") == "Always"
                 path = (*self.path, key, position)
-                yield Container(self, "sidecar" if sidecar else kind, path, spec)
+                partial = self.custom and "image" not in spec
+                yield Container(self, "sidecar" if sidecar else kind, path, spec, partial)
+        if self.single is not None:
+            yield Container(
+                self, "container", self.single, _single(_descend(self.object, self.single)), True
+            )
+
+    @property
+    def custom(self) -> bool:
+        """Its object is no built-in kind and no LeaderWorkerSet."""
+        group = str(self.object.get("apiVersion") or "").rpartition("/")[0]
+        return (group, self.kind) not in _KNOWN
 
 
 def flatten(objects: Sequence[Manifest]) -> list[Manifest]:
@@ -173,16 +194,51 @@ def pods_of(index: int, manifest: Manifest) -> Iterator[Pod]:
         for path in known:
             if mapping(at(manifest, *map(str, path))):
                 yield _pod(index, manifest, path)
-    elif manifest.get("kind") != "CustomResourceDefinition":
+    elif manifest.get("kind") != "CustomResourceDefinition" and group not in _RULES:
         for path in _pod_specs(manifest, ()):
             yield _pod(index, manifest, path)
+        for path, single in _singles(manifest):
+            yield replace(_pod(index, manifest, path), single=single)
+
+
+_RULES = frozenset({"kyverno.io", "constraints.gatekeeper.sh", "templates.gatekeeper.sh"})
+"""Groups whose objects show pods as patterns."""
+_NIM = frozenset({"NIMService", "NIMCache", "NemoGuardrail"})
+_COMPONENTS = ("predictor", "transformer", "explainer")
+
+
+def _singles(manifest: Manifest) -> Iterator[tuple[Path, Path]]:
+    """Containers outside of lists: the path that stands for their pod, and their own."""
+    kind, spec = manifest.get("kind"), mapping(manifest.get("spec"))
+    if kind in _NIM and is_mapping(spec.get("image")):
+        yield ("spec",), ("spec",)
+    if kind == "InferenceService":
+        for name in _COMPONENTS:
+            for part, value in mapping(spec.get(name)).items():
+                if is_mapping(value) and ("modelFormat" in value or "storageUri" in value):
+                    yield ("spec", name), ("spec", name, str(part))
+
+
+def _single(spec: object) -> Mapping[str, Any]:
+    """Such a container as Kubernetes writes one."""
+    own = mapping(spec)
+    image = own.get("image")
+    written = {"name": "model", **own}
+    if is_mapping(image):
+        name, tag = image.get("repository"), image.get("tag")
+        written["image"] = f"{name}:{tag}" if tag else str(name)
+        # The operator writes probes and lifecycle itself.
+        for key in ("livenessProbe", "readinessProbe", "startupProbe"):
+            written.pop(key, None)
+    return written
 
 
 def _pod_specs(value: object, path: Path) -> Iterator[Path]:
     if is_mapping(value):
         if _is_pod_spec(value):
             yield path
-            return
+            # A predictor's pod spec holds its workers' too.
+            value = {"workerSpec": value["workerSpec"]} if "workerSpec" in value else {}
         for key, child in value.items():
             yield from _pod_specs(child, (*path, str(key)))
     elif is_sequence(value):
@@ -192,9 +248,16 @@ def _pod_specs(value: object, path: Path) -> Iterator[Path]:
 
 def _is_pod_spec(value: Mapping[str, Any]) -> bool:
     return any(
-        isinstance(mapping(item).get("name"), str) and isinstance(mapping(item).get("image"), str)
+        isinstance(mapping(item).get("name"), str) and not _CONTAINER.isdisjoint(mapping(item))
         for item in sequence(value.get("containers"))
     )
+
+
+_CONTAINER = frozenset(
+    {"image", "command", "args", "env", "envFrom", "volumeMounts", "resources", "ports"}
+)
+"""What a container has beside its name; templates that a controller completes leave out the
+image."""
 
 
 def _descend(value: object, path: Path) -> Any:
@@ -207,9 +270,7 @@ def _pod(index: int, manifest: Manifest, path: Path) -> Pod:
     holder = mapping(_descend(manifest, path[:-1]))
     is_template = path[-1:] == ("spec",) and (len(path) > 1 or manifest.get("kind") == "Pod")
     labels = string_map(at(holder, "metadata", "labels")) if is_template else {}
-    role: Role = "pod"
-    if manifest.get("kind") == "LeaderWorkerSet":
-        role = "leader" if "leaderTemplate" in path else "worker"
+    role = _role(manifest, path)
     return Pod(
         index,
         manifest,
@@ -219,6 +280,21 @@ def _pod(index: int, manifest: Manifest, path: Path) -> Pod:
         is_template,
         role,
     )
+
+
+_LEADERS = frozenset({"leaderTemplate", "leaderTemplatePatch", "headGroupSpec"})
+_WORKERS = frozenset(
+    {"workerTemplate", "workerTemplatePatch", "workerGroupSpecs", "workerSpec", "worker"}
+)
+
+
+def _role(manifest: Manifest, path: Path) -> Role:
+    """The part that pods of this template play in a group."""
+    if not _LEADERS.isdisjoint(path):
+        return "leader"
+    if manifest.get("kind") == "LeaderWorkerSet" or not _WORKERS.isdisjoint(path):
+        return "worker"
+    return "pod"
 
 
 def _controller_labels(manifest: Manifest, role: Role) -> dict[str, str]:

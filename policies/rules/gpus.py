@@ -37,7 +37,7 @@ def _absent(program: Program, resources: Mapping[str, Any]) -> Iterator[Violatio
     unknown = isinstance(program.container.spec.get("resources"), Unknown) or any(
         isinstance(resources.get(side), Unknown) for side in _SIDES
     )
-    if not program.needs_gpu or program.accelerators or unknown:
+    if not program.needs_gpu or program.accelerators or unknown or program.container.completed:
         return
     engine = program.engine.name if program.engine else "engine"
     yield _violation(

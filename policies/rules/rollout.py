@@ -101,7 +101,7 @@ def _drain(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         if isinstance(lifecycle, Unknown) or isinstance(hook, Unknown):
             continue
         if not mapping(hook):
-            if _outlives_a_pause(container):
+            if container.completed or _outlives_a_pause(container):
                 continue
             yield Violation(
                 pod.index,

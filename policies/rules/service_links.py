@@ -19,7 +19,7 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
         pod, engine = program.container.pod, program.engine
         links = pod.spec.get("enableServiceLinks")
-        if engine is None or links is False or isinstance(links, Unknown):
+        if engine is None or links is False or isinstance(links, Unknown) or pod.completed:
             continue
         if (pod.index, pod.path) in seen:
             continue
