@@ -65,7 +65,10 @@ def evaluate(
             )
             found.append((order, violation, finding))
     found.sort(key=lambda item: (item[1].index, item[0]))
-    return [(violation, finding) for _, violation, finding in found]
+    once: dict[tuple[int, Finding], Violation] = {}
+    for _, violation, finding in found:
+        once.setdefault((violation.index, finding), violation)
+    return [(violation, finding) for (_, finding), violation in once.items()]
 
 
 def explain(rule_id: str) -> str:

@@ -192,10 +192,21 @@ def _classify(container: Container, command: Command) -> tuple[Engine | None, Mo
     if engine is None or (by_command is None and idle(container, command)):
         return None, "none"
     steady = container.pod.long_running and container.kind != "init"
+    if by_command is None and command.explicit and not _may_start(container, command):
+        return None, "none"
     if by_command is None and command.explicit and not steady:
         # An engine's image often carries the tools that jobs and init containers want.
         return None, "none"
     return engine, "member" if _is_member(container, command, engine) else "server"
+
+
+def _may_start(container: Container, command: Command) -> bool:
+    """Whether a command of its own may start the image's engine: a script we cannot see into, or
+    anything that holds an accelerator."""
+    return command.program not in _INTERPRETERS or bool(_accelerators(container.spec))
+
+
+_INTERPRETERS = frozenset({"python", "python3", "uvicorn", "gunicorn", "node", "pip", "curl"})
 
 
 def _is_member(container: Container, command: Command, engine: Engine) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from difflib import get_close_matches
 from typing import Any
 
 from policies.model import Manifest
 from policies.pods import Pod
-from policies.tree import at, mapping, sequence, string_map, strings
+from policies.tree import at, is_mapping, is_sequence, mapping, sequence, string_map, strings
 
 _CLUSTER = frozenset(
     {
@@ -95,6 +96,21 @@ class Graph:
         """Whether the set holds objects of that kind in that namespace."""
         return any(i.namespace == namespace for i in self.of_kind(kind))
 
+    def orphan(self, kind: str, namespace: str) -> bool:
+        """Whether the set holds one of that kind in that namespace that no text of it names."""
+        return any(
+            item.namespace == namespace and not self.mentioned(item.name)
+            for item in self.of_kind(kind)
+        )
+
+    def mentioned(self, name: str) -> bool:
+        """Whether a pod of the set names something of that name."""
+        return name in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(text for pod in self.pods for text in _texts(pod.spec))
+
     def selected(self, namespace: str, labels: Mapping[str, str]) -> list[Pod]:
         """Pods that certainly carry all the labels."""
         return [
@@ -108,6 +124,17 @@ class Graph:
         return any(not pod.labels_known for pod in self.pods if pod.namespace == namespace) or any(
             item.group not in _BUILT_IN and item.namespace == namespace for item in self.items
         )
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif is_mapping(value):
+        for child in value.values():
+            yield from _texts(child)
+    elif is_sequence(value):
+        for child in value:
+            yield from _texts(child)
 
 
 def _item(index: int, manifest: Manifest) -> Item:

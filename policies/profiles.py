@@ -35,6 +35,8 @@ PROFILES: Final[Mapping[str, Mapping[str, Level]]] = {
         "remote-code": "warning",
         "disruption-budget": "off",
         "serving-priority": "off",
+        "weights-download": "off",
+        "model-revision": "off",
     },
     "prod": {"hub-offline": "off"},
     "strict": {},

@@ -34,15 +34,21 @@ def _surge(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             yield from _group(pod)
 
 
-def _deployment(pod: Pod) -> Iterator[Violation]:
+def surge_of(pod: Pod) -> int:
+    """Pods that a rollout of a Deployment starts before it stops one; 0 where it stops one first."""
     strategy = mapping(at(pod.object, "spec", "strategy"))
     replicas = integer(at(pod.object, "spec", "replicas"), 1)
     if str(strategy.get("type") or "RollingUpdate") != "RollingUpdate" or not replicas:
-        return
+        return 0
     rolling = mapping(strategy.get("rollingUpdate"))
     surge = _share(rolling.get("maxSurge", "25%"), replicas, up=True)
     unavailable = _share(rolling.get("maxUnavailable", "25%"), replicas, up=False)
-    if surge and unavailable == 0:
+    return surge if surge and unavailable == 0 else 0
+
+
+def _deployment(pod: Pod) -> Iterator[Violation]:
+    replicas, surge = integer(at(pod.object, "spec", "replicas"), 1), surge_of(pod)
+    if surge:
         yield Violation(
             pod.index,
             ("spec", "strategy"),
