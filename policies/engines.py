@@ -191,6 +191,9 @@ def _classify(container: Container, command: Command) -> tuple[Engine | None, Mo
     engine = by_image if by_image and not by_image.gpu else by_command or by_image
     if engine is None or (by_command is None and idle(container, command)):
         return None, "none"
+    if by_command is None and str(container.pod.object.get("apiVersion")).startswith("ray.io/"):
+        # KubeRay starts Ray there, whatever the image would start.
+        return None, "none"
     steady = container.pod.long_running and container.kind != "init"
     if by_command is None and command.explicit and not _may_start(container, command):
         return None, "none"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
 from policies.model import Manifest

@@ -8,7 +8,7 @@ is a pod spec, at whatever depth.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -104,6 +104,8 @@ class Pod:
     labels_known: bool
     """False where a controller labels the pods and the object does not say how."""
     role: Role
+    places: Mapping[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
+    """Containers that stand elsewhere than at `path`: in the template that a patch changes."""
     single: Path | None = None
     """Path of one container that stands outside `containers`, as NIMService and InferenceService
     write it."""
@@ -154,8 +156,8 @@ class Pod:
                     continue
                 spec: Mapping[str, Any] = item
                 sidecar = kind == "init" and spec.get("restartPolicy") == "Always"
-                path = (*self.path, key, position)
-                partial = self.custom and "image" not in spec
+                path = self.places.get((key, str(spec.get("name")))) or (*self.path, key, position)
+                partial = self.kind in _COMPLETED or (self.custom and "image" not in spec)
                 yield Container(self, "sidecar" if sidecar else kind, path, spec, partial)
         if self.single is not None:
             yield Container(
@@ -195,12 +197,19 @@ def pods_of(index: int, manifest: Manifest) -> Iterator[Pod]:
             if mapping(at(manifest, *map(str, path))):
                 yield _pod(index, manifest, path)
     elif manifest.get("kind") != "CustomResourceDefinition" and group not in _RULES:
+        patched = list(_patched(index, manifest))
+        yield from patched
         for path in _pod_specs(manifest, ()):
-            yield _pod(index, manifest, path)
+            if not patched or not _is_part(path):
+                yield _pod(index, manifest, path)
         for path, single in _singles(manifest):
             yield replace(_pod(index, manifest, path), single=single)
 
 
+_COMPLETED = frozenset(
+    {"LLMInferenceService", "LLMInferenceServiceConfig", "ServingRuntime", "ClusterServingRuntime"}
+)
+"""Kinds whose containers a controller merges with templates of its own."""
 _RULES = frozenset({"kyverno.io", "constraints.gatekeeper.sh", "templates.gatekeeper.sh"})
 """Groups whose objects show pods as patterns."""
 _NIM = frozenset({"NIMService", "NIMCache", "NemoGuardrail"})
@@ -244,6 +253,108 @@ def _pod_specs(value: object, path: Path) -> Iterator[Path]:
     elif is_sequence(value):
         for position, child in enumerate(value):
             yield from _pod_specs(child, (*path, position))
+
+
+_PATCHES: tuple[tuple[str, str, Role], ...] = (
+    ("leaderWorkerPattern", "leaderTemplatePatch", "leader"),
+    ("leaderWorkerPattern", "workerTemplatePatch", "worker"),
+    ("leaderWorkerSet", "patchLeaderTemplate", "leader"),
+    ("leaderWorkerSet", "patchWorkerTemplate", "worker"),
+)
+"""Where a role of a RoleBasedGroup patches its template."""
+_PARTS = frozenset(
+    {"roleTemplates", "templateRef", "leaderTemplatePatch", "workerTemplatePatch",
+     "patchLeaderTemplate", "patchWorkerTemplate"}
+)  # fmt: skip
+
+
+def _is_part(path: Path) -> bool:
+    """Whether a pod spec is only a part of one: a template for others, or a patch."""
+    return not _PARTS.isdisjoint(path)
+
+
+def _patched(index: int, manifest: Manifest) -> Iterator[Pod]:
+    """The pods of a RoleBasedGroup whose templates are patched, or stand elsewhere."""
+    if manifest.get("kind") != "RoleBasedGroup":
+        return
+    spec = mapping(manifest.get("spec"))
+    shared = {
+        str(mapping(entry).get("name")): ("spec", "roleTemplates", position, "template")
+        for position, entry in enumerate(sequence(spec.get("roleTemplates")))
+    }
+    for position, entry in enumerate(sequence(spec.get("roles"))):
+        role, home = mapping(entry), ("spec", "roles", position)
+        for pattern in (*(key for key in role if str(key).endswith("Pattern")), None):
+            holder = mapping(role.get(pattern)) if pattern else role
+            inside = (*home, pattern) if pattern else home
+            yield from _of_pattern(index, manifest, holder, inside, shared)
+
+
+def _of_pattern(
+    index: int,
+    manifest: Manifest,
+    holder: Mapping[str, Any],
+    inside: Path,
+    shared: Mapping[str, Path],
+) -> Iterator[Pod]:
+    ref = mapping(holder.get("templateRef"))
+    base = shared.get(str(ref.get("name"))) if ref else None
+    layers = [base] if base else [(*inside, "template")] if "template" in holder else []
+    if ref.get("patch") or holder.get("templatePatch"):
+        layers.append((*inside, "templateRef", "patch") if ref else (*inside, "templatePatch"))
+    roles = [
+        (role, (*(inside if pattern in inside else (*inside, pattern)), patch))
+        for pattern, patch, role in _PATCHES
+        if mapping(mapping(holder if pattern in inside else holder.get(pattern)).get(patch))
+    ]
+    if not layers or (not roles and len(layers) == 1 and base is None):
+        return
+    for role, patch in roles or [("pod", None)]:
+        parts = [*layers, patch] if patch else layers
+        yield _merged(index, manifest, [part for part in parts if part], role)
+
+
+def _merged(index: int, manifest: Manifest, layers: Sequence[Path], role: Role) -> Pod:
+    """One pod from a template and its patches."""
+    template: Mapping[str, Any] = {}
+    places: dict[tuple[str, str], Path] = {}
+    for path in layers:
+        layer = mapping(_descend(manifest, path))
+        template = mapping(merge(template, layer))
+        for _, key in _LISTS:
+            for position, item in enumerate(sequence(at(layer, "spec", key))):
+                places[key, str(mapping(item).get("name"))] = (*path, "spec", key, position)
+    labels = string_map(at(template, "metadata", "labels"))
+    spec = mapping(template.get("spec"))
+    return Pod(index, manifest, (*layers[-1], "spec"), spec, labels, True, role, places)
+
+
+_KEYS = ("name", "mountPath", "containerPort", "key", "topologyKey", "ip")
+
+
+def merge(base: object, patch: object) -> object:
+    """A strategic merge: maps by key, lists of named things by name, everything else replaced."""
+    if is_mapping(base) and is_mapping(patch):
+        found = {
+            key: value for key, value in base.items() if key not in patch or patch[key] is not None
+        }
+        for key, value in patch.items():
+            if value is not None:
+                found[key] = merge(found.get(key), value)
+        return found
+    if is_sequence(base) and is_sequence(patch):
+        named = next((k for k in _KEYS if _all_have(base, k) and _all_have(patch, k)), None)
+        if named is None:
+            return patch
+        merged = {mapping(item)[named]: item for item in base}
+        for item in patch:
+            merged[mapping(item)[named]] = merge(merged.get(mapping(item)[named]), item)
+        return list(merged.values())
+    return patch
+
+
+def _all_have(items: Sequence[Any], key: str) -> bool:
+    return bool(items) and all(isinstance(mapping(item).get(key), str | int) for item in items)
 
 
 def _is_pod_spec(value: Mapping[str, Any]) -> bool:

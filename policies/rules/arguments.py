@@ -11,6 +11,7 @@ from policies.inventory import Inventory
 from policies.model import Context, Path, Violation, rule
 from policies.pods import Container
 from policies.rules.shared import about, flag_path
+from policies.secrets import names_secret
 from policies.tree import Unknown, is_mapping, mapping, sequence, strings
 
 _ARGS = (
@@ -244,24 +245,29 @@ def _typo(name: str, other: str) -> bool:
 def unexpanded(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
         container = program.container
+        if container.completed or "eval" in (program.line.script or ""):
+            continue
         known = container.env.keys()
         for path, word in (*_words(program), *_values(container)):
             names = [a or b for a, b in _SHELL_VARIABLE.findall(word)]
-            whole = bool(re.fullmatch(r"(--?[\w.-]+=)?\$\{?[A-Z_][A-Z0-9_]*\}?", word))
-            ours = program.engine is not None and path[0] != "env"
-            name = next((n for n in names if n in known or (ours and whole)), None)
-            if (name is not None and path[-1:] != ("value",)) or (
-                name is not None and name in known
-            ):
+            whole = re.fullmatch(r"(--?[\w.-]+=)?\$\{?[A-Z_][A-Z0-9_]*\}?", word) is not None
+            ours = whole and (program.engine is not None or path[-1] == "value")
+            name = next((n for n in names if n in known or ours), None)
+            if name is not None:
                 yield _left(program, path, name)
 
 
 def _left(program: Program, path: Path, name: str) -> Violation:
+    remedy = f"write $({name})"
+    if names_secret(name):
+        remedy = "take it from a Secret: valueFrom.secretKeyRef"
+    elif name not in program.container.env:
+        remedy = f"write the value, or define {name} in env and write $({name})"
     return about(
         program,
         path,
         f"gets ${name} as it stands: Kubernetes expands $({name}) only",
-        f"write $({name})",
+        remedy,
     )
 
 

@@ -10,6 +10,7 @@ from policies.inventory import Inventory
 from policies.model import Context, Path, Rule, Violation
 from policies.tree import Unknown, mapping, quantity
 
+_LINK = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 _RIGHT = ("nvidia.com/gpu", "amd.com/gpu")
 _WRONG = frozenset({"alpha.kubernetes.io/nvidia-gpu", "gpu", "gpus"})
 _SIDES = ("limits", "requests")
@@ -151,4 +152,5 @@ RULE = Rule(
     remedy='Set resources.limits["nvidia.com/gpu"] (or the vendor\'s resource) to a whole number; '
     "requests may be left out or must be equal.",
     find=_find,
+    link=_LINK,
 )

@@ -12,6 +12,7 @@ from policies.model import Context, Manifest, Rule, Violation
 from policies.pods import Pod
 from policies.tree import at, mapping, strings
 
+_LINK = "https://kubernetes.io/docs/concepts/services-networking/network-policies/"
 _DIRECTIONS = ("Ingress", "Egress")
 
 
@@ -87,4 +88,5 @@ RULE = Rule(
     "and Egress, then allow DNS, the gateway, the picker and the scraper.",
     find=_find,
     whole_set=True,
+    link=_LINK,
 )

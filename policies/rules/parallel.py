@@ -47,10 +47,10 @@ def _here(program: Program, world: World) -> Size | None:
     """GPUs that the ranks of one pod use; None where something else places them."""
     if _RAY.search(" ".join(program.line.words)) or world.spread:
         return None
-    if pods_of_group(program.container.pod) is not None and world.nodes == 1:
-        # In a group without --nnodes, data ranks or Ray decide how many are here.
-        if "data-parallel-size-local" not in program.line.flags:
-            return None
+    several = (pods_of_group(program.container.pod) or 1) > 1
+    # In a group without --nnodes, data ranks or Ray decide how many are here.
+    if several and world.nodes == 1 and "data-parallel-size-local" not in program.line.flags:
+        return None
     return world.ranks_per_pod
 
 

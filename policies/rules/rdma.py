@@ -66,6 +66,8 @@ def ipc_lock(inventory: Inventory, _context: Context) -> Iterator[Violation]:
                 "run as root, or raise the memlock limit of the container runtime and remove "
                 "IPC_LOCK",
             )  # fmt: skip
+        elif container.completed:
+            continue
         elif devices and context.get("privileged") is not True and user in (None, 0):
             if not {"IPC_LOCK", "ALL"} & set(added) and container.kind != "init":
                 yield about(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -283,16 +284,29 @@ def service_selector(inventory: Inventory, context: Context) -> Iterator[Violati
         if not own or graph.hidden(item.namespace) or graph.selected(item.namespace, own):
             continue
         here = [pod for pod in graph.pods if pod.namespace == item.namespace]
-        if not here:
+        free = [pod for pod in here if not _served(inventory, pod)]
+        if not here or (not free and not context.whole):
             continue
-        close = [pod for pod in here if own.keys() & pod.labels.keys()]
         yield of_item(
             item,
             ("spec", "selector"),
             f"selects {_shown(own)}, which no pod of namespace {item.namespace} carries",
             "write the labels of the pod template",
-            "error" if close and (context.whole or len(here) == 1) else None,
+            "error" if context.whole or len(here) == 1 else None,
         )
+
+
+def _served(inventory: Inventory, pod: Pod) -> bool:
+    """Whether a Service or pool of the set selects the pod, or it asks for none."""
+    if not pod.long_running or pod.kind == "DaemonSet":
+        return True
+    for item, selector in _services(inventory):
+        if item.namespace == pod.namespace and _own_labels(selector).items() <= pod.labels.items():
+            return True
+    return any(
+        namespace == pod.namespace and labels and labels.items() <= pod.labels.items()
+        for namespace, labels, _ in inventory.pools
+    )
 
 
 def _shown(labels: Mapping[str, str]) -> str:
@@ -327,6 +341,8 @@ def listens(inventory: Inventory, pods: list[Pod], port: object) -> str | None:
     if not pods or any(pod.completed for pod in pods):
         return None
     facts = [_declared(pod) for pod in pods]
+    if isinstance(port, str) and re.search(r"[${}<>]", port):
+        return None
     if isinstance(port, str) and not port.isdigit():
         if any(port in names for names, _, _ in facts):
             return None
@@ -549,15 +565,18 @@ def pool_selector(inventory: Inventory, context: Context) -> Iterator[Violation]
         labels = string_map(mapping(selector).get("matchLabels") or selector)
         own = _own_labels(labels)
         pods = graph.selected(item.namespace, own)
-        here = [pod for pod in graph.pods if pod.namespace == item.namespace]
+        here = [
+            pod
+            for pod in (p.container.pod for p in inventory.programs if p.mode == "server")
+            if pod.namespace == item.namespace and not _pooled(inventory, pod)
+        ]
         if own and not pods and here and not graph.hidden(item.namespace):
-            near = any(own.keys() & pod.labels.keys() for pod in here)
             yield of_item(
                 item,
                 ("spec", "selector"),
                 f"selects {_shown(own)}, which no pod of namespace {item.namespace} carries",
                 "write the labels of the engine's pod template",
-                "error" if context.whole or near else None,
+                "error" if context.whole or len(here) == 1 else None,
             )
         for path, port in _target_ports(item):
             why = listens(inventory, [p for p in pods if not _other_role(labels, p)], port)
@@ -566,6 +585,13 @@ def pool_selector(inventory: Inventory, context: Context) -> Iterator[Violation]
                     item, path, f"sends to port {port}, but {why}",
                     "write the port that the engine serves", "error",
                 )  # fmt: skip
+
+
+def _pooled(inventory: Inventory, pod: Pod) -> bool:
+    return any(
+        namespace == pod.namespace and labels and labels.items() <= pod.labels.items()
+        for namespace, labels, _ in inventory.pools
+    )
 
 
 def _target_ports(item: Item) -> Iterator[tuple[Path, object]]:
@@ -592,10 +618,24 @@ def pool_picker(inventory: Inventory, context: Context) -> Iterator[Violation]:
             continue
         name = str(ref.get("name"))
         port = ref.get("portNumber") or mapping(ref.get("port")).get("number")
-        for violation in _backend(
+        here = inventory.graph.find("Service", item.namespace, name)
+        if here is None and not context.whole and not _picks(inventory, item.namespace, name):
+            continue  # a chart of its own brings it
+        yield from _backend(
             inventory, context, item, ("spec", key), "Service", item.namespace, name, port
-        ):
-            yield violation
+        )
+
+
+def _picks(inventory: Inventory, namespace: str, name: str) -> bool:
+    """Whether the set holds a Service that was meant: of nearly that name, or a picker's."""
+    if inventory.graph.near("Service", namespace, name):
+        return True
+    return any(
+        mapping(port).get("port") == 9002
+        for item in inventory.graph.of_kind("Service")
+        if item.namespace == namespace
+        for port in sequence(item.spec.get("ports"))
+    )
 
 
 # --- scalers and queues ----------------------------------------------------------------

@@ -14,6 +14,10 @@ from policies.model import Context, Rule, Violation
 from policies.pods import Container, Pod
 from policies.tree import Unknown, at, integer, mapping
 
+_LINK = (
+    "https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#"
+    "rolling-update-deployment"
+)
 _BUFFER = 5
 """Seconds between the engine's own shutdown and the kill."""
 
@@ -92,6 +96,7 @@ SURGE = Rule(
     "pod waits for the GPU that the old one holds, for ever.",
     remedy="Set maxSurge 0 and maxUnavailable 1, or keep as many GPUs free as one pod asks for.",
     find=_surge,
+    link=_LINK,
 )
 
 
@@ -164,4 +169,5 @@ DRAIN = Rule(
     remedy="Add a preStop sleep, and a terminationGracePeriodSeconds above preStop plus the "
     "engine's shutdown timeout plus 5 s.",
     find=_drain,
+    link=_LINK,
 )

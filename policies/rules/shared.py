@@ -114,7 +114,7 @@ def absent(
     controllers and people make too counts only where the set holds one that nobody uses.
     """
     graph = inventory.graph
-    if graph.find(kind, namespace, name) is not None or not name:
+    if graph.find(kind, namespace, name) is not None or not name or _PLACEHOLDER.search(name):
         return None
     if namespace in context.platform_namespaces:
         return None
@@ -127,6 +127,7 @@ def absent(
     return "warning" if graph.brings(kind, namespace) else None
 
 
+_PLACEHOLDER = re.compile(r"[${}<>]")
 _OUTSIDE = frozenset({"PersistentVolumeClaim", "Secret", "ConfigMap", "ServiceAccount"})
 """Kinds that others make too: controllers, people, jobs."""
 

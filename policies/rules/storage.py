@@ -272,7 +272,9 @@ def weights_download(inventory: Inventory, _context: Context) -> Iterator[Violat
         mounts = list(_mounts(program.container))
         if cache is None or isinstance(program.container.spec.get("volumeMounts"), Unknown):
             continue
-        if any(_under(cache, path) and (_kept(volume) or _bounded(volume)) for path, volume in mounts):
+        if any(
+            _under(cache, path) and (_kept(volume) or _bounded(volume)) for path, volume in mounts
+        ):
             continue
         if any("huggingface" in path and _kept(volume) for path, volume in mounts):
             continue  # cache-mount says it

@@ -68,7 +68,9 @@ def network_serving(inventory: Inventory, _context: Context) -> Iterator[Violati
         policies = selecting(inventory.graph, pod, "Ingress")
         if not policies or _fronted(pod, program):
             continue
-        if not any(lets_port(entry, port, pod) for entry in entries(policies, "Ingress")):
+        rules = list(entries(policies, "Ingress"))
+        # Without any rule everything is denied on purpose, and what is allowed stands elsewhere.
+        if rules and not any(lets_port(entry, port, pod) for entry in rules):
             names = ", ".join(sorted({item.name for item in policies}))
             yield of_pod(
                 pod,
