@@ -17,6 +17,7 @@ from policies.profiles import weigh
 from policies.rules import ALL as RULES
 from policies.text import explanation, words
 from policies.tree import Unknown
+from policies.waivers import apply
 
 __all__ = [
     "RULES",
@@ -68,7 +69,8 @@ def evaluate(
     once: dict[tuple[int, Finding], Violation] = {}
     for _, violation, finding in found:
         once.setdefault((violation.index, finding), violation)
-    return [(violation, finding) for (_, finding), violation in once.items()]
+    ordered = [(violation, finding) for (_, finding), violation in once.items()]
+    return apply(inventory.objects, context, ordered, every=rules is RULES)
 
 
 def explain(rule_id: str) -> str:

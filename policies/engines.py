@@ -93,7 +93,7 @@ class Program:
         found = read(command, args, container.env, container.image, more)
         grammar = grammars().get(_GRAMMARS.get(self.engine.name, "")) if self.engine else None
         if found.engine is None and grammar is not None and not command:
-            starts = [word for word in grammar.facts["starts"][0]["words"]]
+            starts = list(grammar.facts["starts"][0]["words"])
             found = read(starts, args, container.env, container.image, more)
         return found
 

@@ -36,6 +36,8 @@ class Finding:
     file: str | None = None
     line: int | None = None
     """Counted from 1."""
+    column: int | None = None
+    """Counted from 1."""
 
 
 @dataclass(frozen=True)
@@ -159,10 +161,16 @@ class Rule:
     """Documentation of the field, or of what goes wrong."""
 
 
-def rule(
-    id: str, severity: Severity, title: str, reason: str, remedy: str, link: str, *,
+def rule(  # noqa: PLR0917 - its parts read as a text, in this order
+    id: str,
+    severity: Severity,
+    title: str,
+    reason: str,
+    remedy: str,
+    link: str,
+    *,
     whole_set: bool = False,
-) -> Callable[[Find], Rule]:  # fmt: skip
+) -> Callable[[Find], Rule]:
     """Make a rule of the function that finds its violations."""
 
     def made(find: Find) -> Rule:

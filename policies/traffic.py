@@ -112,7 +112,7 @@ def reaches(graph: Graph, source: Pod, target: Pod, port: int | None) -> str | N
     """Why one pod cannot connect to another; None where it can. `port` None: any port at all."""
     for direction, here, there in (("Egress", source, target), ("Ingress", target, source)):
         policies = selecting(graph, here, direction)
-        if not policies or _lets(graph, policies, direction, there, port, target):
+        if not policies or _lets(graph, policies, direction, there, port=port, target=target):
             continue
         names = ", ".join(sorted({item.name for item in policies}))
         return f"{direction} of {names}"
@@ -120,7 +120,7 @@ def reaches(graph: Graph, source: Pod, target: Pod, port: int | None) -> str | N
 
 
 def _lets(
-    graph: Graph, policies: list[Item], direction: Direction, peer: Pod, port: int | None,
+    graph: Graph, policies: list[Item], direction: Direction, peer: Pod, *, port: int | None,
     target: Pod,
 ) -> bool:  # fmt: skip
     for entry in entries(policies, direction):

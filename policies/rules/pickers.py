@@ -159,8 +159,9 @@ def picker_tls(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             or _plain(inventory, pool.namespace, service.spec)
         ):
             continue
+        key = "endpointPickerRef" if "endpointPickerRef" in pool.spec else "extensionRef"
         yield of_item(
-            pool, ("spec", "endpointPickerRef" if "endpointPickerRef" in pool.spec else "extensionRef"),
+            pool, ("spec", key),
             f"has the picker {name}, whose certificate Istio does not trust: no DestinationRule "
             "is for it", f"add a DestinationRule for {name} with tls: {{mode: SIMPLE, "
             "insecureSkipVerify: true}",

@@ -58,7 +58,7 @@ def _others(program: Program) -> set[int]:
 )
 def probe_port(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program, key, handler, request in _requests(inventory):
-        names, numbers = _ports(program)
+        names, _ = _ports(program)
         port, path = request.get("port"), (key, handler, "port")
         if isinstance(port, str) and not port.isdigit():
             if port not in names:

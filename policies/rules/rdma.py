@@ -42,6 +42,14 @@ def _user(container: Container) -> object:
     return None
 
 
+def _needs_lock(
+    devices: list[str], added: tuple[str, ...], user: object, context: Mapping[str, Any]
+) -> bool:
+    """Root with devices, and without the right."""
+    rooted = user in (None, 0) and context.get("privileged") is not True
+    return bool(devices) and rooted and not {"IPC_LOCK", "ALL"} & set(added)
+
+
 @rule(
     "ipc-lock",
     "warning",
@@ -68,13 +76,12 @@ def ipc_lock(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             )  # fmt: skip
         elif container.completed:
             continue
-        elif devices and context.get("privileged") is not True and user in (None, 0):
-            if not {"IPC_LOCK", "ALL"} & set(added) and container.kind != "init":
-                yield about(
-                    program, ("securityContext", "capabilities"),
-                    f"asks for {devices[0]} and may not lock memory",
-                    "add the capability IPC_LOCK",
-                )  # fmt: skip
+        elif _needs_lock(devices, added, user, context) and container.kind != "init":
+            yield about(
+                program, ("securityContext", "capabilities"),
+                f"asks for {devices[0]} and may not lock memory",
+                "add the capability IPC_LOCK",
+            )  # fmt: skip
 
 
 _OFF = {

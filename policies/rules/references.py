@@ -9,7 +9,7 @@ from typing import Any
 from policies.engines import Program
 from policies.graph import Item
 from policies.inventory import Inventory
-from policies.model import Context, Path, Violation, rule
+from policies.model import Context, Path, Severity, Violation, rule
 from policies.pods import Container, Pod
 from policies.rules.shared import absent, instead, of_item, of_pod
 from policies.tree import Unknown, mapping, sequence, string_map
@@ -204,44 +204,38 @@ def _binding(inventory: Inventory, context: Context, item: Item) -> Iterator[Vio
     f"{_CONCEPTS}/scheduling-eviction/pod-priority-preemption/",
     whole_set=True,
 )
-def missing_class(inventory: Inventory, context: Context) -> Iterator[Violation]:
-    relative = Context(whole=False)
+def missing_class(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    keys = (("priorityClassName", "PriorityClass"), ("runtimeClassName", "RuntimeClass"))
     for pod in inventory.pods:
-        for key, kind in (
-            ("priorityClassName", "PriorityClass"),
-            ("runtimeClassName", "RuntimeClass"),
-        ):
+        for key, kind in keys:
             name = pod.spec.get(key)
             if isinstance(name, str) and not name.startswith("system-"):
-                severity = absent(inventory, relative, kind, "", name)
-                if severity:
-                    yield of_pod(
-                        pod, (key,), f"names {kind} {name}, which is not there"
-                        f"{instead(inventory, kind, '', name)}",
-                        f"add the {kind}, or correct the name", severity,
-                    )  # fmt: skip
-    for claim in inventory.graph.of_kind("PersistentVolumeClaim"):
-        name = claim.spec.get("storageClassName")
-        if isinstance(name, str) and name:
-            severity = absent(inventory, relative, "StorageClass", "", name)
-            if severity:
-                yield of_item(
-                    claim, ("spec", "storageClassName"),
-                    f"names StorageClass {name}, which is not there"
-                    f"{instead(inventory, 'StorageClass', '', name)}",
-                    "add the StorageClass, or correct the name", severity,
-                )  # fmt: skip
-    for gateway in inventory.graph.of_kind("Gateway"):
-        name = gateway.spec.get("gatewayClassName")
-        if isinstance(name, str) and inventory.graph.near("GatewayClass", "", name):
-            if inventory.graph.find("GatewayClass", "", name) is None:
-                yield of_item(
-                    gateway, ("spec", "gatewayClassName"),
-                    f"names GatewayClass {name}, which is not there"
-                    f"{instead(inventory, 'GatewayClass', '', name)}",
-                    "correct the name", "error",
-                )  # fmt: skip
-    _ = context
+                found = _classless(inventory, kind, name)
+                if found:
+                    yield of_pod(pod, (key,), *found)
+    for item, path, kind in _of_class(inventory):
+        name = item.spec.get(path[-1])
+        found = _classless(inventory, kind, name) if isinstance(name, str) else None
+        if found:
+            yield of_item(item, path, *found)
+
+
+def _of_class(inventory: Inventory) -> Iterator[tuple[Item, tuple[str, ...], str]]:
+    """Objects that name a class, where they do, and its kind."""
+    for item in inventory.graph.of_kind("PersistentVolumeClaim"):
+        yield item, ("spec", "storageClassName"), "StorageClass"
+    for item in inventory.graph.of_kind("Gateway"):
+        yield item, ("spec", "gatewayClassName"), "GatewayClass"
+
+
+def _classless(inventory: Inventory, kind: str, name: str) -> tuple[str, str, Severity] | None:
+    """Message, remedy and severity for a class that is not there; clusters bring classes too, so
+    that only one of nearly the same name is meant."""
+    near = inventory.graph.near(kind, "", name)
+    if not name or near is None or inventory.graph.find(kind, "", name) is not None:
+        return None
+    hint = instead(inventory, kind, "", name)
+    return f"names {kind} {name}, which is not there{hint}", f"write {near}", "error"
 
 
 # --- Services ----------------------------------------------------------------------
@@ -338,26 +332,19 @@ def _programs(inventory: Inventory, pod: Pod) -> list[Program]:
 
 def listens(inventory: Inventory, pods: list[Pod], port: object) -> str | None:
     """Why none of the pods serves on a port; None where one may."""
-    if not pods or any(pod.completed for pod in pods):
+    if not pods or any(pod.completed for pod in pods) or re.search(r"[${}<>]", str(port)):
         return None
     facts = [_declared(pod) for pod in pods]
-    if isinstance(port, str) and re.search(r"[${}<>]", port):
-        return None
     if isinstance(port, str) and not port.isdigit():
-        if any(port in names for names, _, _ in facts):
-            return None
         every = sorted({name for names, _, _ in facts for name in names})
-        return f"no container has a port called {port}" + (
-            f" ({', '.join(every)})" if every else ""
-        )
+        shown = f" ({', '.join(every)})" if every else ""
+        return None if port in every else f"no container has a port called {port}{shown}"
     number = int(port) if isinstance(port, int | str) else -1
     served = {p.port for pod in pods for p in _programs(inventory, pod) if p.mode == "server"}
-    if number in served or any(number in numbers for _, numbers, _ in facts):
+    declared = {n for _, numbers, _ in facts for n in numbers}
+    if number in served | declared or not all(complete for _, _, complete in facts):
         return None
-    if not all(complete for _, _, complete in facts):
-        return None
-    every = sorted({n for _, numbers, _ in facts for n in numbers})
-    return f"its pods serve on {', '.join(map(str, every))}"
+    return f"its pods serve on {', '.join(map(str, sorted(declared)))}"
 
 
 @rule(
@@ -431,15 +418,15 @@ def route_backend(inventory: Inventory, context: Context) -> Iterator[Violation]
             namespace = str(backend.get("namespace") or item.namespace)
             if kind in ("Service", "InferencePool"):
                 yield from _backend(
-                    inventory, context, item, path, kind, namespace,
-                    str(backend.get("name")), backend.get("port"),
+                    inventory, context, item, path, kind=kind, namespace=namespace,
+                    name=str(backend.get("name")), port=backend.get("port"),
                 )  # fmt: skip
     for item in inventory.graph.of_kind("Ingress"):
         for path, service in _ingress_services(item):
             port = mapping(service.get("port"))
             yield from _backend(
-                inventory, context, item, path, "Service", item.namespace,
-                str(service.get("name")), port.get("number") or port.get("name"),
+                inventory, context, item, path, kind="Service", namespace=item.namespace,
+                name=str(service.get("name")), port=port.get("number") or port.get("name"),
             )  # fmt: skip
 
 
@@ -455,7 +442,7 @@ def _ingress_services(item: Item) -> Iterator[tuple[Path, Mapping[str, Any]]]:
 
 
 def _backend(
-    inventory: Inventory, context: Context, item: Item, path: Path, kind: str, namespace: str,
+    inventory: Inventory, context: Context, item: Item, path: Path, *, kind: str, namespace: str,
     name: str, port: object,
 ) -> Iterator[Violation]:  # fmt: skip
     severity = absent(inventory, context, kind, namespace, name)
@@ -622,8 +609,9 @@ def pool_picker(inventory: Inventory, context: Context) -> Iterator[Violation]:
         if here is None and not context.whole and not _picks(inventory, item.namespace, name):
             continue  # a chart of its own brings it
         yield from _backend(
-            inventory, context, item, ("spec", key), "Service", item.namespace, name, port
-        )
+            inventory, context, item, ("spec", key), kind="Service", namespace=item.namespace,
+            name=name, port=port,
+        )  # fmt: skip
 
 
 def _picks(inventory: Inventory, namespace: str, name: str) -> bool:
@@ -689,24 +677,30 @@ def queue_chain(inventory: Inventory, context: Context) -> Iterator[Violation]:
     for item in inventory.graph.of_kind("LocalQueue"):
         name = str(item.spec.get("clusterQueue"))
         yield from _missing(
-            inventory, context, item, ("spec", "clusterQueue"), "ClusterQueue", "", name
-        )
+            inventory, context, item, ("spec", "clusterQueue"), kind="ClusterQueue", namespace="",
+            name=name,
+        )  # fmt: skip
     for item in inventory.graph.of_kind("ClusterQueue"):
         for n, group in enumerate(sequence(item.spec.get("resourceGroups"))):
             for m, flavor in enumerate(sequence(mapping(group).get("flavors"))):
                 path = ("spec", "resourceGroups", n, "flavors", m, "name")
                 name = str(mapping(flavor).get("name"))
-                yield from _missing(inventory, context, item, path, "ResourceFlavor", "", name)
+                yield from _missing(
+                    inventory, context, item, path, kind="ResourceFlavor", namespace="", name=name
+                )
     for item in inventory.graph.items:
         labels = mapping(mapping(item.manifest.get("metadata")).get("labels"))
         name = labels.get("kueue.x-k8s.io/queue-name")
         if isinstance(name, str) and item.kind != "LocalQueue":
             path = ("metadata", "labels", "kueue.x-k8s.io/queue-name")
-            yield from _missing(inventory, context, item, path, "LocalQueue", item.namespace, name)
+            yield from _missing(
+                inventory, context, item, path, kind="LocalQueue", namespace=item.namespace,
+                name=name,
+            )  # fmt: skip
 
 
 def _missing(
-    inventory: Inventory, context: Context, item: Item, path: Path, kind: str, namespace: str,
+    inventory: Inventory, context: Context, item: Item, path: Path, *, kind: str, namespace: str,
     name: str,
 ) -> Iterator[Violation]:  # fmt: skip
     severity = absent(inventory, context, kind, namespace, name)

@@ -39,7 +39,7 @@ def _surge(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 
 
 def surge_of(pod: Pod) -> int:
-    """Pods that a rollout of a Deployment starts before it stops one; 0 where it stops one first."""
+    """Pods that a Deployment's rollout starts before it stops one; 0 where it stops one first."""
     strategy = mapping(at(pod.object, "spec", "strategy"))
     replicas = integer(at(pod.object, "spec", "replicas"), 1)
     if str(strategy.get("type") or "RollingUpdate") != "RollingUpdate" or not replicas:

@@ -267,8 +267,9 @@ def _durations(value: object, path: Path) -> Iterator[tuple[Path, object]]:
 
 
 _BODY = {
-    "nginx.ingress.kubernetes.io/proxy-body-size", "nginx.ingress.kubernetes.io/client-max-body-size",
-    "nginx.org/client-max-body-size", "haproxy.org/request-max-body-size",
+    "nginx.ingress.kubernetes.io/proxy-body-size",
+    "nginx.ingress.kubernetes.io/client-max-body-size", "nginx.org/client-max-body-size",
+    "haproxy.org/request-max-body-size",
 }  # fmt: skip
 _LIMITS = frozenset({"bufferLimit", "maxRequestSize", "max_request_bytes", "maxRequestBodyBytes"})
 _BYTES_PER_TOKEN = 4

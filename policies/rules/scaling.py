@@ -91,13 +91,12 @@ def _problem(
     for change in facts["metricsBefore"]:
         for key, old in change["names"].items():
             new, before = current.get(key, ""), _version(change["before"])
-            if old and new and plain == _SUFFIX.sub("", old) and new not in text:
-                if running is None or running >= before:
-                    return (
-                        f"asks for {name}, which {facts['title']} calls {new} since "
-                        f"{change['before']}",
-                        f"ask for {new}",
-                    )
+            renamed = bool(old and new) and plain == _SUFFIX.sub("", old) and new not in text
+            if renamed and (running is None or running >= before):
+                return (
+                    f"asks for {name}, which {facts['title']} calls {new} since {change['before']}",
+                    f"ask for {new}",
+                )
     known = {_SUFFIX.sub("", value) for value in current.values()}
     # Before 1.0 some exporters wrote an underscore instead of the colon; both are read.
     typo = next((k for k in sorted(known) if _near(plain, k)), None)

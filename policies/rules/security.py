@@ -103,8 +103,8 @@ def _fronted(engines: list[Program]) -> bool:
     "group-port-exposed",
     "error",
     "Ports of a group stay inside",
-    "Ray, the ranks' rendezvous and the transfer of KV run code, or believe everything, for whoever "
-    "reaches them.",
+    "Ray, the ranks' rendezvous and the transfer of KV run code, or believe everything, for "
+    "whoever reaches them.",
     "Keep these ports out of load balancers, node ports, Ingresses and routes.",
     _VLLM,
     whole_set=True,

@@ -78,10 +78,7 @@ def pods_of_group(pod: Pod) -> int | None:
     value: object = pod.object
     size: int | None = None
     for part in pod.path:
-        if isinstance(part, int):
-            value = sequence(value)[part]
-        else:
-            value = mapping(value).get(part)
+        value = sequence(value)[part] if isinstance(part, int) else mapping(value).get(part)
         found = mapping(value).get("size")
         if isinstance(found, int) and not isinstance(found, bool):
             size = found
@@ -116,7 +113,7 @@ def absent(
     graph = inventory.graph
     if graph.find(kind, namespace, name) is not None or not name or _PLACEHOLDER.search(name):
         return None
-    if namespace in context.platform_namespaces:
+    if namespace in context.platform_namespaces or namespace.startswith("kube-"):
         return None
     if graph.near(kind, namespace, name):
         return "error"

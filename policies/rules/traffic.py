@@ -141,8 +141,8 @@ def _numbers(spec: object) -> Iterator[int]:
     "network-group",
     "error",
     "Pods of a group reach each other on every port",
-    "NCCL, Gloo and Ray choose their ports themselves: a group whose policy names ports, or forgets "
-    "the group, hangs when its ranks meet.",
+    "NCCL, Gloo and Ray choose their ports themselves: a group whose policy names ports, or "
+    "forgets the group, hangs when its ranks meet.",
     "Allow all ports between the pods of the group, in both directions.",
     _DOCS,
     whole_set=True,

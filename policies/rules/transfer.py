@@ -1,4 +1,4 @@
-"""KV between prefill and decode: addresses that others reach, roles that fit, ports of their own."""
+"""KV between prefill and decode: addresses that others reach, roles that fit, free ports."""
 
 from __future__ import annotations
 

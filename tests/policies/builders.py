@@ -85,7 +85,8 @@ def bare_pod(spec: Object) -> Object:
 
 def leader(spec: Object) -> Object:
     """A LeaderWorkerSet with the pod spec as its leader, and a headless worker."""
-    worker = pod(engine(args=["/models/llama-3.1-8b", "--headless"], startupProbe=None, readinessProbe=None,
+    args = ["/models/llama-3.1-8b", "--headless"]
+    worker = pod(engine(args=args, startupProbe=None, readinessProbe=None,
                         livenessProbe=None, lifecycle=None))  # fmt: skip
     template = {"leaderTemplate": _template(spec), "workerTemplate": _template(worker)}
     body = {"leaderWorkerTemplate": template}
