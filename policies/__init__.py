@@ -13,9 +13,11 @@ from pathlib import Path
 from policies.inventory import Inventory
 from policies.model import Context, Finding, Manifest, Rule, Violation, field_of, name_of
 from policies.pods import flatten
+from policies.profiles import weigh
 from policies.rules import ALL as RULES
 from policies.text import explanation, words
 from policies.tree import Unknown
+from policies.waivers import apply
 
 __all__ = [
     "RULES",
@@ -51,9 +53,12 @@ def evaluate(
     found: list[tuple[int, Violation, Finding]] = []
     for order, rule in enumerate(rules):
         for violation in rule.find(inventory, context):
+            severity = weigh(rule.id, violation.severity or rule.severity, context)
+            if severity is None:
+                continue
             finding = Finding(
                 rule.id,
-                violation.severity or rule.severity,
+                severity,
                 name_of(inventory.objects[violation.index]),
                 field_of(violation.path),
                 violation.message,
@@ -61,7 +66,11 @@ def evaluate(
             )
             found.append((order, violation, finding))
     found.sort(key=lambda item: (item[1].index, item[0]))
-    return [(violation, finding) for _, violation, finding in found]
+    once: dict[tuple[int, Finding], Violation] = {}
+    for _, violation, finding in found:
+        once.setdefault((violation.index, finding), violation)
+    ordered = [(violation, finding) for (_, finding), violation in once.items()]
+    return apply(inventory.objects, context, ordered, every=rules is RULES)
 
 
 def explain(rule_id: str) -> str:

@@ -6,7 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[0] = str(ROOT)
+sys.path.insert(1, str(ROOT / "src"))
 
 import pulumi_policy as pulumi  # noqa: E402
 from pulumi_policy.proxy import UnknownValueError  # noqa: E402

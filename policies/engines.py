@@ -6,13 +6,14 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from policies.commands import Command, command_of
 from policies.pods import Container
-from policies.tree import Unknown, mapping, quantity, sequence
+from policies.tree import Unknown, mapping, quantity, sequence, strings
+from tokenworks.catalog.commandline import CommandLine, World, grammars, read, world
 
 Mode = Literal["server", "member", "none"]
 
@@ -82,6 +83,54 @@ class Program:
     accelerators: tuple[str, ...]
     """Accelerator resources it asks for, in requests, limits or claims."""
 
+    @cached_property
+    def line(self) -> CommandLine:
+        """Its command line, read with the engine's own grammar."""
+        container = self.container
+        command, args = (strings(container.spec.get(key)) for key in ("command", "args"))
+        spec = container.spec
+        more = bool(spec.get("envFrom"))
+        found = read(command, args, container.env, container.image, more)
+        grammar = grammars().get(_GRAMMARS.get(self.engine.name, "")) if self.engine else None
+        if found.engine is None and grammar is not None and not command:
+            starts = list(grammar.facts["starts"][0]["words"])
+            found = read(starts, args, container.env, container.image, more)
+        return found
+
+    @cached_property
+    def world(self) -> World | None:
+        """How it spreads over GPUs; None for what is no engine that does."""
+        return world(self.line) if self.engine is not None else None
+
+    @property
+    def gpus(self) -> int | None:
+        """Whole GPUs it asks for; None where that is not written down."""
+        resources = mapping(self.container.spec.get("resources"))
+        if resources.get("claims") or isinstance(self.container.spec.get("resources"), Unknown):
+            return None
+        total = 0
+        for name in self.accelerators:
+            value = next(
+                v for side in ("limits", "requests")
+                if (v := mapping(resources.get(side)).get(name)) is not None
+            )  # fmt: skip
+            amount = quantity(value)
+            if amount is None or amount.denominator != 1 or not _is_whole(name):
+                return None
+            total += int(amount)
+        return total
+
+    @property
+    def port(self) -> int | None:
+        """Port it serves on; None where that is not known."""
+        grammar = grammars().get(self.line.engine or "")
+        if grammar is None:
+            return None
+        value = self.line.value(_PORTS.get(grammar.engine, "port"))
+        if value is None:
+            return int(grammar.facts["port"])
+        return value if isinstance(value, int) else None
+
     @property
     def title(self) -> str:
         """`container "engine" (vllm)`."""
@@ -102,6 +151,18 @@ class Program:
             or (env.get("VLLM_TARGET_DEVICE") or "").lower() == "cpu"
             or "VLLM_CPU_KVCACHE_SPACE" in env
         )
+
+
+_GRAMMARS = {
+    "vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm", "llama.cpp": "llamacpp",
+}  # fmt: skip
+"""Engines whose images run them when arguments alone are given, and the names of their grammars."""
+_PORTS = {"triton": "http-port"}
+
+
+def _is_whole(resource: str) -> bool:
+    """One of it is one GPU, that no other container shares."""
+    return resource in ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
 
 
 def is_accelerator(resource: str) -> bool:
@@ -130,11 +191,25 @@ def _classify(container: Container, command: Command) -> tuple[Engine | None, Mo
     engine = by_image if by_image and not by_image.gpu else by_command or by_image
     if engine is None or (by_command is None and idle(container, command)):
         return None, "none"
+    if by_command is None and str(container.pod.object.get("apiVersion")).startswith("ray.io/"):
+        # KubeRay starts Ray there, whatever the image would start.
+        return None, "none"
     steady = container.pod.long_running and container.kind != "init"
+    if by_command is None and command.explicit and not _may_start(container, command):
+        return None, "none"
     if by_command is None and command.explicit and not steady:
         # An engine's image often carries the tools that jobs and init containers want.
         return None, "none"
     return engine, "member" if _is_member(container, command, engine) else "server"
+
+
+def _may_start(container: Container, command: Command) -> bool:
+    """Whether a command of its own may start the image's engine: a script we cannot see into, or
+    anything that holds an accelerator."""
+    return command.program not in _INTERPRETERS or bool(_accelerators(container.spec))
+
+
+_INTERPRETERS = frozenset({"python", "python3", "uvicorn", "gunicorn", "node", "pip", "curl"})
 
 
 def _is_member(container: Container, command: Command, engine: Engine) -> bool:

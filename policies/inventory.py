@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from policies.engines import Program, idle, program_of
+from policies.graph import Graph
 from policies.model import Manifest
 from policies.pods import Pod, flatten, pods_of
 from policies.tree import at, mapping, sequence, string_map
@@ -24,6 +26,20 @@ class Inventory:
     """One for each container of each pod."""
     pools: tuple[tuple[str, dict[str, str], frozenset[int]], ...]
     """InferencePools: namespace, pod labels, target ports."""
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The objects by kind and name."""
+        return Graph.of(self.objects, self.pods)
+
+    @cached_property
+    def by_pod(self) -> dict[int, tuple[Program, ...]]:
+        """Programs of each pod, by the pod's position in `pods`."""
+        found: dict[int, list[Program]] = {}
+        positions = {id(pod): position for position, pod in enumerate(self.pods)}
+        for program in self.programs:
+            found.setdefault(positions[id(program.container.pod)], []).append(program)
+        return {position: tuple(programs) for position, programs in found.items()}
 
     @classmethod
     def of(cls, objects: Sequence[Manifest]) -> Inventory:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from policies.tree import mapping, strings
+from policies.tree import mapping, sequence, string_map, strings
 
 if TYPE_CHECKING:
     from policies.inventory import Inventory
@@ -17,6 +17,8 @@ Manifest = dict[str, Any]
 Path = tuple[str | int, ...]
 """Keys and indices that lead from an object to one of its fields."""
 Severity = Literal["error", "warning"]
+Level = Literal["off", "warning", "error", "default"]
+"""What becomes of a rule's findings: dropped, at most a warning, at least an error, as they are."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,23 @@ class Finding:
     file: str | None = None
     line: int | None = None
     """Counted from 1."""
+    column: int | None = None
+    """Counted from 1."""
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """A finding that somebody answers for, until a day."""
+
+    rule: str
+    object: str
+    """`Kind namespace/name`, as findings name it."""
+    reason: str
+    owner: str
+    expires: str
+    """YYYY-MM-DD, the last day it counts."""
+    place: str = ""
+    """Where it is written."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +73,16 @@ class Context:
     """How these weigh: a warning while looking, an error when applying."""
     only_local_images: bool = False
     """The cluster pulls nothing: what is not among the local images cannot run."""
+    profile: str = "prod"
+    """Name in `policies.profiles`: how strict to be."""
+    levels: Mapping[str, Level] = field(default_factory=dict[str, Level])
+    """Rules that weigh otherwise here than in the profile."""
+    whole: bool = False
+    """The set is everything that its namespaces hold: what is not there is missing."""
+    waivers: tuple[Waiver, ...] = ()
+    """Findings that somebody answers for."""
+    today: str = ""
+    """The day, YYYY-MM-DD, by which waivers expire; without it none does."""
 
     def to_json(self) -> str:
         """The context as one line of JSON, for an environment variable."""
@@ -64,6 +93,11 @@ class Context:
                 "unresolvedImages": sorted(self.unresolved_images),
                 "unresolved": self.unresolved,
                 "onlyLocalImages": self.only_local_images,
+                "profile": self.profile,
+                "levels": dict(sorted(self.levels.items())),
+                "whole": self.whole,
+                "waivers": [asdict(waiver) for waiver in self.waivers],
+                "today": self.today,
             }
         )
 
@@ -73,7 +107,7 @@ class Context:
         data = mapping(json.loads(text))
         keys = (
             "localImages", "platformNamespaces", "unresolvedImages", "unresolved",
-            "onlyLocalImages",
+            "onlyLocalImages", "profile", "levels", "whole", "waivers", "today",
         )  # fmt: skip
         if set(data) != set(keys):
             raise ValueError(f"expected an object with {', '.join(keys)}")
@@ -83,6 +117,11 @@ class Context:
             frozenset(strings(data["unresolvedImages"])),
             "error" if data["unresolved"] == "error" else "warning",
             data["onlyLocalImages"] is True,
+            str(data["profile"]),
+            cast("dict[str, Level]", string_map(data["levels"])),
+            data["whole"] is True,
+            tuple(Waiver(**string_map(waiver)) for waiver in sequence(data["waivers"])),
+            str(data["today"]),
         )
 
 
@@ -99,6 +138,10 @@ class Violation:
     """Default: the rule's."""
 
 
+Find = Callable[["Inventory", Context], Iterator[Violation]]
+"""Violations of one rule over a whole set."""
+
+
 @dataclass(frozen=True)
 class Rule:
     """One rule: a pure function over a whole set of objects, and its explanation."""
@@ -111,9 +154,29 @@ class Rule:
     """Why it matters: what breaks without it."""
     remedy: str
     """What to do, in general."""
-    find: Callable[[Inventory, Context], Iterator[Violation]]
+    find: Find
     whole_set: bool = False
     """It cannot judge an object without the others."""
+    link: str = ""
+    """Documentation of the field, or of what goes wrong."""
+
+
+def rule(  # noqa: PLR0917 - its parts read as a text, in this order
+    id: str,
+    severity: Severity,
+    title: str,
+    reason: str,
+    remedy: str,
+    link: str,
+    *,
+    whole_set: bool = False,
+) -> Callable[[Find], Rule]:
+    """Make a rule of the function that finds its violations."""
+
+    def made(find: Find) -> Rule:
+        return Rule(id, severity, title, reason, remedy, find, whole_set, link)
+
+    return made
 
 
 def field_of(path: Path) -> str:

@@ -54,7 +54,7 @@ class Judge:
                 urns.append(urn)
                 objects.append(item)
         return [
-            (words(finding), urns[violation.index])
+            (words(finding), urns[violation.index] if urns else "")
             for violation, finding in evaluate(objects, self.context, rules)
             if finding.severity == severity
         ]

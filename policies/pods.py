@@ -8,7 +8,7 @@ is a pod spec, at whatever depth.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -57,6 +57,8 @@ class Container:
     kind: ContainerKind
     path: Path
     spec: Mapping[str, Any]
+    completed: bool = False
+    """A controller fills in what is not written: what is absent here says nothing."""
 
     @property
     def name(self) -> str:
@@ -102,6 +104,16 @@ class Pod:
     labels_known: bool
     """False where a controller labels the pods and the object does not say how."""
     role: Role
+    places: Mapping[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
+    """Containers that stand elsewhere than at `path`: in the template that a patch changes."""
+    single: Path | None = None
+    """Path of one container that stands outside `containers`, as NIMService and InferenceService
+    write it."""
+
+    @property
+    def completed(self) -> bool:
+        """A controller writes the pod: only what is written here can be judged."""
+        return self.single is not None or any(c.completed for c in self.containers)
 
     @property
     def kind(self) -> str:
@@ -144,8 +156,19 @@ class Pod:
                     continue
                 spec: Mapping[str, Any] = item
                 sidecar = kind == "init" and spec.get("restartPolicy") == "Always"
-                path = (*self.path, key, position)
-                yield Container(self, "sidecar" if sidecar else kind, path, spec)
+                path = self.places.get((key, str(spec.get("name")))) or (*self.path, key, position)
+                partial = self.kind in _COMPLETED or (self.custom and "image" not in spec)
+                yield Container(self, "sidecar" if sidecar else kind, path, spec, partial)
+        if self.single is not None:
+            yield Container(
+                self, "container", self.single, _single(_descend(self.object, self.single)), True
+            )
+
+    @property
+    def custom(self) -> bool:
+        """Its object is no built-in kind and no LeaderWorkerSet."""
+        group = str(self.object.get("apiVersion") or "").rpartition("/")[0]
+        return (group, self.kind) not in _KNOWN
 
 
 def flatten(objects: Sequence[Manifest]) -> list[Manifest]:
@@ -173,16 +196,58 @@ def pods_of(index: int, manifest: Manifest) -> Iterator[Pod]:
         for path in known:
             if mapping(at(manifest, *map(str, path))):
                 yield _pod(index, manifest, path)
-    elif manifest.get("kind") != "CustomResourceDefinition":
+    elif manifest.get("kind") != "CustomResourceDefinition" and group not in _RULES:
+        patched = list(_patched(index, manifest))
+        yield from patched
         for path in _pod_specs(manifest, ()):
-            yield _pod(index, manifest, path)
+            if not patched or not _is_part(path):
+                yield _pod(index, manifest, path)
+        for path, single in _singles(manifest):
+            yield replace(_pod(index, manifest, path), single=single)
+
+
+_COMPLETED = frozenset(
+    {"LLMInferenceService", "LLMInferenceServiceConfig", "ServingRuntime", "ClusterServingRuntime"}
+)
+"""Kinds whose containers a controller merges with templates of its own."""
+_RULES = frozenset({"kyverno.io", "constraints.gatekeeper.sh", "templates.gatekeeper.sh"})
+"""Groups whose objects show pods as patterns."""
+_NIM = frozenset({"NIMService", "NIMCache", "NemoGuardrail"})
+_COMPONENTS = ("predictor", "transformer", "explainer")
+
+
+def _singles(manifest: Manifest) -> Iterator[tuple[Path, Path]]:
+    """Containers outside of lists: the path that stands for their pod, and their own."""
+    kind, spec = manifest.get("kind"), mapping(manifest.get("spec"))
+    if kind in _NIM and is_mapping(spec.get("image")):
+        yield ("spec",), ("spec",)
+    if kind == "InferenceService":
+        for name in _COMPONENTS:
+            for part, value in mapping(spec.get(name)).items():
+                if is_mapping(value) and ("modelFormat" in value or "storageUri" in value):
+                    yield ("spec", name), ("spec", name, str(part))
+
+
+def _single(spec: object) -> Mapping[str, Any]:
+    """Such a container as Kubernetes writes one."""
+    own = mapping(spec)
+    image = own.get("image")
+    written = {"name": "model", **own}
+    if is_mapping(image):
+        name, tag = image.get("repository"), image.get("tag")
+        written["image"] = f"{name}:{tag}" if tag else str(name)
+        # The operator writes probes and lifecycle itself.
+        for key in ("livenessProbe", "readinessProbe", "startupProbe"):
+            written.pop(key, None)
+    return written
 
 
 def _pod_specs(value: object, path: Path) -> Iterator[Path]:
     if is_mapping(value):
         if _is_pod_spec(value):
             yield path
-            return
+            # A predictor's pod spec holds its workers' too.
+            value = {"workerSpec": value["workerSpec"]} if "workerSpec" in value else {}
         for key, child in value.items():
             yield from _pod_specs(child, (*path, str(key)))
     elif is_sequence(value):
@@ -190,11 +255,120 @@ def _pod_specs(value: object, path: Path) -> Iterator[Path]:
             yield from _pod_specs(child, (*path, position))
 
 
+_PATCHES: tuple[tuple[str, str, Role], ...] = (
+    ("leaderWorkerPattern", "leaderTemplatePatch", "leader"),
+    ("leaderWorkerPattern", "workerTemplatePatch", "worker"),
+    ("leaderWorkerSet", "patchLeaderTemplate", "leader"),
+    ("leaderWorkerSet", "patchWorkerTemplate", "worker"),
+)
+"""Where a role of a RoleBasedGroup patches its template."""
+_PARTS = frozenset(
+    {"roleTemplates", "templateRef", "leaderTemplatePatch", "workerTemplatePatch",
+     "patchLeaderTemplate", "patchWorkerTemplate"}
+)  # fmt: skip
+
+
+def _is_part(path: Path) -> bool:
+    """Whether a pod spec is only a part of one: a template for others, or a patch."""
+    return not _PARTS.isdisjoint(path)
+
+
+def _patched(index: int, manifest: Manifest) -> Iterator[Pod]:
+    """The pods of a RoleBasedGroup whose templates are patched, or stand elsewhere."""
+    if manifest.get("kind") != "RoleBasedGroup":
+        return
+    spec = mapping(manifest.get("spec"))
+    shared = {
+        str(mapping(entry).get("name")): ("spec", "roleTemplates", position, "template")
+        for position, entry in enumerate(sequence(spec.get("roleTemplates")))
+    }
+    for position, entry in enumerate(sequence(spec.get("roles"))):
+        role, home = mapping(entry), ("spec", "roles", position)
+        for pattern in (*(key for key in role if str(key).endswith("Pattern")), None):
+            holder = mapping(role.get(pattern)) if pattern else role
+            inside = (*home, pattern) if pattern else home
+            yield from _of_pattern(index, manifest, holder, inside, shared)
+
+
+def _of_pattern(
+    index: int,
+    manifest: Manifest,
+    holder: Mapping[str, Any],
+    inside: Path,
+    shared: Mapping[str, Path],
+) -> Iterator[Pod]:
+    ref = mapping(holder.get("templateRef"))
+    base = shared.get(str(ref.get("name"))) if ref else None
+    layers = [base] if base else [(*inside, "template")] if "template" in holder else []
+    if ref.get("patch") or holder.get("templatePatch"):
+        layers.append((*inside, "templateRef", "patch") if ref else (*inside, "templatePatch"))
+    roles = [
+        (role, (*(inside if pattern in inside else (*inside, pattern)), patch))
+        for pattern, patch, role in _PATCHES
+        if mapping(mapping(holder if pattern in inside else holder.get(pattern)).get(patch))
+    ]
+    if not layers or (not roles and len(layers) == 1 and base is None):
+        return
+    for role, patch in roles or [("pod", None)]:
+        parts = [*layers, patch] if patch else layers
+        yield _merged(index, manifest, [part for part in parts if part], role)
+
+
+def _merged(index: int, manifest: Manifest, layers: Sequence[Path], role: Role) -> Pod:
+    """One pod from a template and its patches."""
+    template: Mapping[str, Any] = {}
+    places: dict[tuple[str, str], Path] = {}
+    for path in layers:
+        layer = mapping(_descend(manifest, path))
+        template = mapping(merge(template, layer))
+        for _, key in _LISTS:
+            for position, item in enumerate(sequence(at(layer, "spec", key))):
+                places[key, str(mapping(item).get("name"))] = (*path, "spec", key, position)
+    labels = string_map(at(template, "metadata", "labels"))
+    spec = mapping(template.get("spec"))
+    return Pod(index, manifest, (*layers[-1], "spec"), spec, labels, True, role, places)
+
+
+_KEYS = ("name", "mountPath", "containerPort", "key", "topologyKey", "ip")
+
+
+def merge(base: object, patch: object) -> object:
+    """A strategic merge: maps by key, lists of named things by name, everything else replaced."""
+    if is_mapping(base) and is_mapping(patch):
+        found = {
+            key: value for key, value in base.items() if key not in patch or patch[key] is not None
+        }
+        for key, value in patch.items():
+            if value is not None:
+                found[key] = merge(found.get(key), value)
+        return found
+    if is_sequence(base) and is_sequence(patch):
+        named = next((k for k in _KEYS if _all_have(base, k) and _all_have(patch, k)), None)
+        if named is None:
+            return patch
+        merged = {mapping(item)[named]: item for item in base}
+        for item in patch:
+            merged[mapping(item)[named]] = merge(merged.get(mapping(item)[named]), item)
+        return list(merged.values())
+    return patch
+
+
+def _all_have(items: Sequence[Any], key: str) -> bool:
+    return bool(items) and all(isinstance(mapping(item).get(key), str | int) for item in items)
+
+
 def _is_pod_spec(value: Mapping[str, Any]) -> bool:
     return any(
-        isinstance(mapping(item).get("name"), str) and isinstance(mapping(item).get("image"), str)
+        isinstance(mapping(item).get("name"), str) and not _CONTAINER.isdisjoint(mapping(item))
         for item in sequence(value.get("containers"))
     )
+
+
+_CONTAINER = frozenset(
+    {"image", "command", "args", "env", "envFrom", "volumeMounts", "resources", "ports"}
+)
+"""What a container has beside its name; templates that a controller completes leave out the
+image."""
 
 
 def _descend(value: object, path: Path) -> Any:
@@ -207,9 +381,7 @@ def _pod(index: int, manifest: Manifest, path: Path) -> Pod:
     holder = mapping(_descend(manifest, path[:-1]))
     is_template = path[-1:] == ("spec",) and (len(path) > 1 or manifest.get("kind") == "Pod")
     labels = string_map(at(holder, "metadata", "labels")) if is_template else {}
-    role: Role = "pod"
-    if manifest.get("kind") == "LeaderWorkerSet":
-        role = "leader" if "leaderTemplate" in path else "worker"
+    role = _role(manifest, path)
     return Pod(
         index,
         manifest,
@@ -219,6 +391,21 @@ def _pod(index: int, manifest: Manifest, path: Path) -> Pod:
         is_template,
         role,
     )
+
+
+_LEADERS = frozenset({"leaderTemplate", "leaderTemplatePatch", "headGroupSpec"})
+_WORKERS = frozenset(
+    {"workerTemplate", "workerTemplatePatch", "workerGroupSpecs", "workerSpec", "worker"}
+)
+
+
+def _role(manifest: Manifest, path: Path) -> Role:
+    """The part that pods of this template play in a group."""
+    if not _LEADERS.isdisjoint(path):
+        return "leader"
+    if manifest.get("kind") == "LeaderWorkerSet" or not _WORKERS.isdisjoint(path):
+        return "worker"
+    return "pod"
 
 
 def _controller_labels(manifest: Manifest, role: Role) -> dict[str, str]:

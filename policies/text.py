@@ -19,6 +19,7 @@ def explanation(rule: Rule, good: str, bad: str) -> str:
     return (
         f"{rule.id} ({rule.severity}): {rule.title}\n\n"
         f"Why: {rule.reason}\n\nRemedy: {rule.remedy}\n\n"
+        f"{f'More: {rule.link}' if rule.link else ''}\n\n"
         f"Refused:\n{_indent(bad)}\n\nFine:\n{_indent(good)}\n"
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from policies.inventory import Inventory
 from policies.model import Context, Rule, Violation
 
+_LINK = "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination"
 _SPLIT = re.compile(r"\|\||&&|\|&|[;|\n]|(?<!>)&(?!>)")
 """What ends a simple command; `2>&1` and `&>` do not."""
 _EXEC = re.compile(r"((then|else|do|\{|\()\s+)*(\S+=\S*\s+)*exec\s")
@@ -32,7 +33,7 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 
 
 def _problem(script: str, engine: re.Pattern[str]) -> str | None:
-    if re.search(r"(^|[\s;&|])eval\s", script):
+    if re.search(r"(^|[\s;&|])eval\s+(?!['\"]?exec\s)", script):
         return "is started by eval in a shell, which swallows SIGTERM"
     for text, after in _statements(script):
         if not engine.search(text.lower()):
@@ -41,7 +42,7 @@ def _problem(script: str, engine: re.Pattern[str]) -> str | None:
             return "is piped in a shell, which swallows SIGTERM and its exit code"
         if after == "&":
             return "runs in the background of a shell, which does not pass SIGTERM on"
-        if not _EXEC.match(text):
+        if not _EXEC.match(text) and not re.match(r"eval\s+['\"]?exec\s", text):
             return "runs under a shell without exec, which does not pass SIGTERM on"
     return None
 
@@ -64,4 +65,5 @@ RULE = Rule(
     "hides the engine's exit code.",
     remedy="Give the engine as command and args, or end the script with exec.",
     find=_find,
+    link=_LINK,
 )

@@ -10,6 +10,7 @@ from policies.inventory import Inventory
 from policies.model import Context, Path, Rule, Violation
 from policies.tree import Unknown, mapping, quantity
 
+_LINK = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 _RIGHT = ("nvidia.com/gpu", "amd.com/gpu")
 _WRONG = frozenset({"alpha.kubernetes.io/nvidia-gpu", "gpu", "gpus"})
 _SIDES = ("limits", "requests")
@@ -37,7 +38,7 @@ def _absent(program: Program, resources: Mapping[str, Any]) -> Iterator[Violatio
     unknown = isinstance(program.container.spec.get("resources"), Unknown) or any(
         isinstance(resources.get(side), Unknown) for side in _SIDES
     )
-    if not program.needs_gpu or program.accelerators or unknown:
+    if not program.needs_gpu or program.accelerators or unknown or program.container.completed:
         return
     engine = program.engine.name if program.engine else "engine"
     yield _violation(
@@ -151,4 +152,5 @@ RULE = Rule(
     remedy='Set resources.limits["nvidia.com/gpu"] (or the vendor\'s resource) to a whole number; '
     "requests may be left out or must be equal.",
     find=_find,
+    link=_LINK,
 )

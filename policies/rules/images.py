@@ -12,6 +12,7 @@ from policies.model import Context, Path, Rule, Violation
 from policies.pods import Pod
 from policies.tree import Unknown, mapping, sequence
 
+_LINK = "https://kubernetes.io/docs/concepts/containers/images/#image-names"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}")
 _REMEDY = "write the image as repository:tag@sha256:… (crane digest prints it)"
 _INJECT = "sidecar.istio.io/inject"
@@ -61,6 +62,8 @@ def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
 def _images(inventory: Inventory) -> Iterator[_Image]:
     for program in inventory.programs:
         container = program.container
+        if container.completed and "image" not in container.spec:
+            continue
         path = (*container.path, "image")
         yield _Image(container.pod, path, container.title, container.spec.get("image"))
     for pod in inventory.pods:
@@ -118,4 +121,5 @@ RULE = Rule(
     "brings back something else. Init containers and sidecars move too.",
     remedy="Pin every image as repository:tag@sha256:…; the tag is for people, the digest counts.",
     find=_find,
+    link=_LINK,
 )

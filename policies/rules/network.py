@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from policies.graph import matches
 from policies.inventory import Inventory
 from policies.model import Context, Manifest, Rule, Violation
 from policies.pods import Pod
-from policies.tree import at, mapping, sequence, string_map, strings
+from policies.tree import at, mapping, strings
 
+_LINK = "https://kubernetes.io/docs/concepts/services-networking/network-policies/"
 _DIRECTIONS = ("Ingress", "Egress")
 
 
@@ -71,28 +73,9 @@ def _policy(item: Manifest) -> _NetworkPolicy:
 
 
 def _selects(selector: Mapping[str, Any], pod: Pod) -> bool:
-    labels = string_map(selector.get("matchLabels"))
-    expressions = sequence(selector.get("matchExpressions"))
-    if not pod.labels_known and (labels or expressions):
+    if not pod.labels_known and (selector.get("matchLabels") or selector.get("matchExpressions")):
         return False
-    return labels.items() <= pod.labels.items() and all(
-        _matches(mapping(expression), pod.labels) for expression in expressions
-    )
-
-
-def _matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, values = str(expression.get("key")), strings(expression.get("values"))
-    match expression.get("operator"):
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-        case _:
-            return False
+    return matches(selector, pod.labels)
 
 
 RULE = Rule(
@@ -105,4 +88,5 @@ RULE = Rule(
     "and Egress, then allow DNS, the gateway, the picker and the scraper.",
     find=_find,
     whole_set=True,
+    link=_LINK,
 )

@@ -14,6 +14,10 @@ from policies.model import Context, Rule, Violation
 from policies.pods import Container, Pod
 from policies.tree import Unknown, at, integer, mapping
 
+_LINK = (
+    "https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#"
+    "rolling-update-deployment"
+)
 _BUFFER = 5
 """Seconds between the engine's own shutdown and the kill."""
 
@@ -34,15 +38,21 @@ def _surge(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             yield from _group(pod)
 
 
-def _deployment(pod: Pod) -> Iterator[Violation]:
+def surge_of(pod: Pod) -> int:
+    """Pods that a Deployment's rollout starts before it stops one; 0 where it stops one first."""
     strategy = mapping(at(pod.object, "spec", "strategy"))
     replicas = integer(at(pod.object, "spec", "replicas"), 1)
     if str(strategy.get("type") or "RollingUpdate") != "RollingUpdate" or not replicas:
-        return
+        return 0
     rolling = mapping(strategy.get("rollingUpdate"))
     surge = _share(rolling.get("maxSurge", "25%"), replicas, up=True)
     unavailable = _share(rolling.get("maxUnavailable", "25%"), replicas, up=False)
-    if surge and unavailable == 0:
+    return surge if surge and unavailable == 0 else 0
+
+
+def _deployment(pod: Pod) -> Iterator[Violation]:
+    replicas, surge = integer(at(pod.object, "spec", "replicas"), 1), surge_of(pod)
+    if surge:
         yield Violation(
             pod.index,
             ("spec", "strategy"),
@@ -86,6 +96,7 @@ SURGE = Rule(
     "pod waits for the GPU that the old one holds, for ever.",
     remedy="Set maxSurge 0 and maxUnavailable 1, or keep as many GPUs free as one pod asks for.",
     find=_surge,
+    link=_LINK,
 )
 
 
@@ -101,7 +112,7 @@ def _drain(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         if isinstance(lifecycle, Unknown) or isinstance(hook, Unknown):
             continue
         if not mapping(hook):
-            if _outlives_a_pause(container):
+            if container.completed or _outlives_a_pause(container):
                 continue
             yield Violation(
                 pod.index,
@@ -158,4 +169,5 @@ DRAIN = Rule(
     remedy="Add a preStop sleep, and a terminationGracePeriodSeconds above preStop plus the "
     "engine's shutdown timeout plus 5 s.",
     find=_drain,
+    link=_LINK,
 )

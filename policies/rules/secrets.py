@@ -12,6 +12,7 @@ from policies.pods import Container
 from policies.secrets import kind_of, names_secret, secret_flags
 from policies.tree import Unknown, is_mapping, is_sequence, mapping, sequence, strings
 
+_LINK = "https://kubernetes.io/docs/concepts/configuration/secret/"
 _REMEDY = (
     "revoke it if it was real; keep it in a Secret that is made outside Git (kubectl create "
     "secret, an ExternalSecret, a SealedSecret) and refer to that"
@@ -116,4 +117,5 @@ RULE = Rule(
     remedy="Refer to a Secret that is made outside Git: by kubectl create secret, by an "
     "ExternalSecret from a vault, or by a SealedSecret, which is encrypted.",
     find=_find,
+    link=_LINK,
 )

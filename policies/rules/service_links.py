@@ -8,6 +8,8 @@ from policies.inventory import Inventory
 from policies.model import Context, Rule, Violation
 from policies.tree import Unknown, at
 
+_LINK = "https://kubernetes.io/docs/concepts/containers/container-environment/#cluster-information"
+
 
 def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     services = {
@@ -19,7 +21,7 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
         pod, engine = program.container.pod, program.engine
         links = pod.spec.get("enableServiceLinks")
-        if engine is None or links is False or isinstance(links, Unknown):
+        if engine is None or links is False or isinstance(links, Unknown) or pod.completed:
             continue
         if (pod.index, pod.path) in seen:
             continue
@@ -48,4 +50,5 @@ RULE = Rule(
     "called like the engine overrides its own variables, such as VLLM_PORT, and it does not start.",
     remedy="Set enableServiceLinks: false on every engine pod.",
     find=_find,
+    link=_LINK,
 )

@@ -12,6 +12,7 @@ from policies.model import Context, Rule, Severity, Violation
 from policies.pods import Container
 from policies.tree import Unknown, at, mapping, quantity, sequence
 
+_LINK = "https://kubernetes.io/docs/concepts/storage/volumes/#emptydir"
 _RANKS = (
     ("tensor-parallel-size", "tp", "tp-size", "num-shard"),
     ("pipeline-parallel-size", "pp", "pp-size"),
@@ -120,4 +121,5 @@ RULE = Rule(
     remedy="Mount an emptyDir with medium Memory and a sizeLimit at /dev/shm; it counts against "
     "the container's memory limit.",
     find=_find,
+    link=_LINK,
 )

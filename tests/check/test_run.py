@@ -49,8 +49,8 @@ def test_findings_have_file_and_line(tmp_path: Path) -> None:
     path.write_text(LOOSE)
     report = checked(path)
     finding = report.findings[0]
-    assert (finding.file, finding.line) == (str(path), 7)
-    assert report.text().splitlines()[0] == f"{path}:7: error: {words(finding).splitlines()[0]}"
+    assert (finding.file, finding.line, finding.column) == (str(path), 7, 7)
+    assert report.text().splitlines()[0] == f"{path}:7:7: error: {words(finding).splitlines()[0]}"
     assert report.text().splitlines()[-1] == "checked 2 objects in 1 file: 1 error, 0 warnings"
     assert report.exit_code == 1
 
@@ -148,6 +148,13 @@ def cli(*args: str, stdin: str = "") -> tuple[int, str]:
         (["check", "-"], "", 2, "nothing to check"),
         (["check", "-", "--format", "json"], LOOSE, 1, '"rule": "image-digest"'),
         (["check", "-", "--format", "json"], FINE, 0, "[]"),
+        (["check", "-", "--format", "sarif"], LOOSE, 1, '"ruleId": "image-digest"'),
+        (["check", "-", "--format", "github"], LOOSE, 1, "::error file=(standard input),line=7,"),
+        (["check", "-", "--format", "markdown"], LOOSE, 1, "| 7 | error | image-digest |"),
+        (["check", "-", "--profile", "dev"], LOOSE, 0, "warning: [image-digest]"),
+        (["check", "-", "--profile", "dev", "--level", "warning"], LOOSE, 1, "0 errors, 1 warning"),
+        (["check", "-", "--level", "warning"], FINE, 0, "0 errors, 0 warnings"),
+        (["check", "-", "--profile", "lax"], "", 2, ""),
         (["check", "absent"], "", 2, "no such file, folder or environment"),
         (["check"], "", 2, ""),
         (["check", "-", "--format", "xml"], "", 2, ""),

@@ -20,7 +20,7 @@ def engine(**changes: Any) -> Object:
     container: Object = {
         "name": "engine",
         "image": f"vllm/vllm-openai:v0.26.0@{DIGEST}",
-        "args": ["--model", "meta-llama/Llama-3.1-8B"],
+        "args": ["--model", "/models/llama-3.1-8b"],
         "ports": [{"name": "http", "containerPort": 8000}],
         "resources": {"limits": {"nvidia.com/gpu": 1, "memory": "64Gi"}},
         "startupProbe": {
@@ -63,7 +63,12 @@ def _template(spec: Object) -> Object:
 def deployment(spec: Object, **rest: Any) -> Object:
     """A Deployment whose rollout needs no spare GPU."""
     rolling = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
-    body = {"strategy": rolling, "template": _template(spec), **rest}
+    body = {
+        "strategy": rolling,
+        "progressDeadlineSeconds": 1800,
+        "template": _template(spec),
+        **rest,
+    }
     return named("apps/v1", "Deployment", spec=body)
 
 
@@ -80,7 +85,8 @@ def bare_pod(spec: Object) -> Object:
 
 def leader(spec: Object) -> Object:
     """A LeaderWorkerSet with the pod spec as its leader, and a headless worker."""
-    worker = pod(engine(args=["serve", "--headless"], startupProbe=None, readinessProbe=None,
+    args = ["/models/llama-3.1-8b", "--headless"]
+    worker = pod(engine(args=args, startupProbe=None, readinessProbe=None,
                         livenessProbe=None, lifecycle=None))  # fmt: skip
     template = {"leaderTemplate": _template(spec), "workerTemplate": _template(worker)}
     body = {"leaderWorkerTemplate": template}

@@ -24,6 +24,7 @@ from tests.policies.builders import (
 )
 
 EXAMPLES = Path(policies.__file__).parent / "examples"
+STRICT = Context(profile="strict")
 IDS = [rule.id for rule in RULES]
 
 
@@ -34,8 +35,8 @@ def example(rule_id: str, name: str) -> list[Object]:
 
 @pytest.mark.parametrize("rule", RULES, ids=IDS)
 def test_examples_are_what_explain_says(rule: Rule) -> None:
-    assert found(rule.id, *example(rule.id, "good")) == []
-    assert found(rule.id, *example(rule.id, "bad"))
+    assert found(rule.id, *example(rule.id, "good"), context=STRICT) == []
+    assert found(rule.id, *example(rule.id, "bad"), context=STRICT)
     text = explain(rule.id)
     assert rule.reason in text
     assert rule.remedy in text

@@ -21,11 +21,15 @@ class Layer:
 LAYERS = (
     Layer(
         "policies/__main__.py",
-        ("policies", "pulumi_policy", "pulumi"),
+        ("policies", "pulumi_policy", "pulumi", "tokenworks.catalog.commandline"),
         "the Pulumi policy pack: a thin wrapper over the rules",
     ),
     Layer("charts/*", (), "runs in the pods of charts: the standard library of the engine's image"),
-    Layer("policies/*", ("policies",), "pure functions: they run in admission, check and Pulumi"),
+    Layer(
+        "policies/*",
+        ("policies", "tokenworks.catalog.commandline"),
+        "pure functions: they run in admission, check and Pulumi; one reader of command lines",
+    ),
     Layer("src/tokenworks/bootstrap.py", (), "runs before anything is installed"),
     Layer("src/tokenworks/__init__.py", (), "imported by everyone"),
     Layer("src/tokenworks/errors.py", (), "imported by everyone"),

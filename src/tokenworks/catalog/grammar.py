@@ -15,6 +15,8 @@ from tokenworks.catalog.engines import HERE, Engine, load_engines
 
 FILE = HERE / "grammar.json"
 _KEPT = {"title": True, "starts": True, "images": True, "weights": True, "weights_flag": True}
+_FOR_RULES = {"port": True, "paths": True, "metrics": True, "metrics_before": True, "drain": True}
+"""What the policies ask for beside the command line."""
 _SILENT = frozenset({"meaning", "since", "until"})
 
 
@@ -22,7 +24,7 @@ def grammar(engine: Engine) -> dict[str, Any]:
     """What reading one engine's command lines needs."""
     facts = engine.model_dump(
         by_alias=True,
-        include={**_KEPT, "style": True, "parallel": True, "switches": True, "port": True},
+        include={**_KEPT, **_FOR_RULES, "style": True, "parallel": True, "switches": True},
     )
     facts["options"] = {
         name: {

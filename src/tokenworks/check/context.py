@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 
-from policies import Context, Finding
+from policies import RULES, Context, Finding
+from policies.model import Level, Waiver
 from tokenworks.catalog.bill import bill
 from tokenworks.catalog.engines import load_engines
+from tokenworks.errors import UsageError
 from tokenworks.spec.common import Image
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.stack import Stack
@@ -23,12 +27,44 @@ def context_of(stack: Stack, local_images: Iterable[str]) -> Context:
     provider = stack.environment.spec.cluster.provider
     local = provider in _BUILT_HERE
     components = bill().components.values()
+    policies = stack.environment.spec.policies
     return Context(
+        profile=policies.profile or ("local" if local else "prod"),
+        levels=_levels(policies.rules),
+        waivers=tuple(_waivers(stack)),
+        today=today(),
+        whole=True,
         local_images=frozenset(local_images) if local else frozenset(),
         platform_namespaces=frozenset(c.namespace for c in components if c.namespace),
         unresolved_images=frozenset(_unresolved(stack)),
         only_local_images=provider == "local",
     )
+
+
+def today() -> str:
+    """The day by which waivers expire, in UTC."""
+    return datetime.now(UTC).strftime("%Y-%m-%d")
+
+
+def _levels(given: Mapping[str, Level]) -> Mapping[str, Level]:
+    """Rules that weigh otherwise.
+
+    Raises UsageError when there is no such rule.
+    """
+    for name in given:
+        if name not in {rule.id for rule in RULES}:
+            near = difflib.get_close_matches(name, [rule.id for rule in RULES], 1, 0.5)
+            hint = f"did you mean {near[0]}?" if near else "see ./tokenworks explain"
+            raise UsageError(f"environment.yaml: spec.policies.rules: no rule {name!r}; {hint}")
+    return given
+
+
+def _waivers(stack: Stack) -> Iterator[Waiver]:
+    for waiver in stack.environment.spec.policies.waivers:
+        yield Waiver(
+            waiver.rule, waiver.object, waiver.reason, waiver.owner, waiver.expires,
+            "environment.yaml",
+        )  # fmt: skip
 
 
 def _unresolved(stack: Stack) -> Iterator[str]:

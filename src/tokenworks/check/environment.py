@@ -53,7 +53,7 @@ def check_environment(
         *_repeated(placed),
         *_valid(placed, validate_schemas(objects, tools.kubeconform, schemas)),
         *(
-            _at(placed[violation.index], finding)
+            finding if violation.index < 0 else _at(placed[violation.index], finding)
             for violation, finding in evaluate(objects, context)
         ),
     ]

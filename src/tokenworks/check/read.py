@@ -24,8 +24,8 @@ from tokenworks.spec.yamlsource import (
     Node,
     Scalar,
     data_of,
-    line_of,
     node_at,
+    place_of,
     read_yaml,
 )
 from tokenworks.spec.yamlsource import (
@@ -48,7 +48,11 @@ class Sourced:
 
     def line(self, path: FieldPath = ()) -> int:
         """Line of a field, or of what would contain it."""
-        return line_of(self.node, path)
+        return self.place(path)[0]
+
+    def place(self, path: FieldPath = ()) -> tuple[int, int]:
+        """Line and column of a field, or of what would contain it."""
+        return place_of(self.node, path)
 
 
 @dataclass(frozen=True)
@@ -280,6 +284,15 @@ def _object(file: str, node: Node, *, named: bool) -> Sourced | Finding | None:
 _PLACEHOLDER: Final = re.compile(r"\{\{|\$\{|\$\(|<[^<>\s][^<>]*>|%\{")
 _OPAQUE: Final = frozenset({"ConfigMap", "Secret", "CustomResourceDefinition"})
 """Kinds that carry other people's text, templates among it."""
+_TEMPLATED: Final = frozenset(
+    {
+        "LLMInferenceServiceConfig", "ServingRuntime", "ClusterServingRuntime", "ExternalSecret",
+        "ApplicationSet", "Workflow", "WorkflowTemplate", "ClusterWorkflowTemplate",
+        "CronWorkflow", "ClusterPolicy", "Policy", "ConstraintTemplate", "Template",
+        "PrometheusRule", "AlertmanagerConfig",
+    }
+)  # fmt: skip
+"""Kinds whose own controllers fill in templates."""
 
 
 def _leftovers(item: Sourced) -> Iterator[Finding]:
@@ -290,7 +303,8 @@ def _leftovers(item: Sourced) -> Iterator[Finding]:
         identity = path in (("metadata", "name"), ("metadata", "namespace")) or (
             path[-1:] == ("image",) and kind not in _OPAQUE
         )
-        pattern = _PLACEHOLDER if identity else _HELM if kind not in _OPAQUE else None
+        templated = kind in _OPAQUE or kind in _TEMPLATED
+        pattern = None if templated else _PLACEHOLDER if identity else _HELM
         if pattern is not None and pattern.search(scalar.text):
             text = masked(scalar.text)  # before it is cut short, when it could not be told
             shown = text if len(text) <= 60 else f"{text[:57]}…"

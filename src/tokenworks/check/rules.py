@@ -42,6 +42,11 @@ _OWN: Final = {
         "nothing, and requests for the adapter find no model.",
         "Write commit and `sha256sum adapter_model.safetensors` into spec.lora.adapters.",
     ),
+    "waiver": (
+        "Waivers are owned, count until a day, and waive something",
+        "An exception that nobody answers for, or that outlives its reason, hides the next fault.",
+        "Mend what it waives and remove it, or argue for it anew with a later day.",
+    ),
     "empty-render": (
         "A release renders objects",
         "A release without objects looks like success and installs nothing.",
@@ -59,6 +64,12 @@ _OWN: Final = {
 def rule_ids() -> list[str]:
     """Every rule that a finding may name."""
     return [*(rule.id for rule in policies.RULES), *_OWN]
+
+
+def about(rule_id: str) -> tuple[str, str, str]:
+    """What a rule asks for, why, and what to do."""
+    known = {rule.id: (rule.title, rule.reason, rule.remedy) for rule in policies.RULES}
+    return known.get(rule_id) or _OWN[rule_id]
 
 
 def title(rule_id: str) -> str:

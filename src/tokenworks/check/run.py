@@ -1,4 +1,4 @@
-"""`check PATH…`: read files, run the rules, put file and line to each finding."""
+"""`check PATH…`: read files, run the rules, put file, line and column to each finding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ def check_paths(paths: Sequence[str], stdin: BinaryIO, context: Context) -> Repo
     reading = read_paths(paths, stdin)
     order = {name: position for position, name in enumerate(_files(reading.objects))}
     found = [*reading.findings, *_located(reading.objects, context)]
-    found.sort(key=lambda f: (order.get(f.file or "", len(order)), f.file or "", f.line or 0))
+    found.sort(
+        key=lambda f: (
+            order.get(f.file or "", len(order)), f.file or "", f.line or 0, f.column or 0,
+        )
+    )  # fmt: skip
     files = f"{reading.files} file{'' if reading.files == 1 else 's'}"
     return Report(tuple(found), len(reading.objects), files, reading.without_objects)
 
@@ -31,11 +35,12 @@ def _files(objects: Sequence[Sourced]) -> list[str]:
 def _located(objects: Sequence[Sourced], context: Context) -> list[Finding]:
     # Lists are flattened by the reader, so a violation's index counts these objects.
     manifests = [item.manifest for item in objects]
-    return [
-        replace(
-            finding,
-            file=objects[violation.index].file,
-            line=objects[violation.index].line(violation.path),
-        )
-        for violation, finding in evaluate(manifests, context)
-    ]
+    found: list[Finding] = []
+    for violation, finding in evaluate(manifests, context):
+        if violation.index < 0:
+            found.append(finding)
+            continue
+        item = objects[violation.index]
+        line, column = item.place(violation.path)
+        found.append(replace(finding, file=item.file, line=line, column=column))
+    return found

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +15,7 @@ from tokenworks.cli.context import environments, load, render_tools, say
 from tokenworks.errors import UsageError
 
 if TYPE_CHECKING:
+    from policies import Context
     from tokenworks.check.report import Report
 
 
@@ -21,6 +24,25 @@ class Format(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
+    MARKDOWN = "markdown"
+
+
+class Level(StrEnum):
+    """Which findings fail the check."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Profile(StrEnum):
+    """How strict the rules are."""
+
+    LOCAL = "local"
+    DEV = "dev"
+    PROD = "prod"
+    STRICT = "strict"
 
 
 def check_command(
@@ -32,8 +54,23 @@ def check_command(
         ),
     ],
     output: Annotated[
-        Format, typer.Option("--format", help="text for people, json for programs.")
+        Format,
+        typer.Option(
+            "--format",
+            help="text for people, json for programs, sarif for code scanning, github for "
+            "annotations, markdown for a pull request's comment.",
+        ),
     ] = Format.TEXT,
+    level: Annotated[
+        Level, typer.Option("--level", help="The least severity that fails the check.")
+    ] = Level.ERROR,
+    profile: Annotated[
+        Profile | None,
+        typer.Option(
+            "--profile",
+            help="How strict to be (default: what the environment says; prod for other files).",
+        ),
+    ] = None,
 ) -> None:
     """Check manifests: probes, GPU limits, digests, NetworkPolicies and more.
 
@@ -42,8 +79,10 @@ def check_command(
     folders with all .yaml, .yml and .json below them, as one set. Where a folder has an
     environment's name, ./NAME is the folder.
 
-    Exit code 0: no errors (warnings may be printed); 1: errors; 2: nothing to check, or
-    wrong usage. `./tokenworks explain RULE` says more about a rule.
+    Folders below rendered/ are judged as their environment says.
+
+    Exit code 0: no errors (warnings may be printed); 1: errors, or whatever --level says;
+    2: nothing to check, or wrong usage. `./tokenworks explain RULE` says more about a rule.
 
     Example: ./tokenworks check local
 
@@ -54,17 +93,19 @@ def check_command(
         raise UsageError(
             f"{named[0]} is an environment: check it alone, or write ./{named[0]} for the folder"
         )
-    report = _environment(named[0]) if named else _paths(targets)
-    if output is Format.JSON:
-        print(report.json())
+    from tokenworks.check.report import FORMATS  # noqa: PLC0415 - start-up time of --help
+
+    found = _environment(named[0], profile) if named else _paths(targets, profile)
+    report = replace(found, level=level.value)
+    print(FORMATS[output.value](report))
+    if output in (Format.JSON, Format.SARIF):
         say(report.summary())
-    else:
-        print(report.text())
     raise typer.Exit(report.exit_code)
 
 
-def _paths(targets: list[str]) -> Report:
-    from policies import Context  # noqa: PLC0415 - start-up time of --help
+def _paths(targets: list[str], profile: Profile | None) -> Report:
+    from policies import Context  # noqa: PLC0415
+    from tokenworks.check.context import today  # noqa: PLC0415
     from tokenworks.check.run import check_paths  # noqa: PLC0415
 
     for target in targets:
@@ -74,10 +115,41 @@ def _paths(targets: list[str]) -> Report:
             raise UsageError(
                 f"{target[:60] or repr(target)}: no such file, folder or environment ({known})"
             )
-    return check_paths(targets, sys.stdin.buffer, Context())
+    rendered = _rendered(targets)
+    context = Context(today=today()) if rendered is None else _context(rendered)
+    return check_paths(targets, sys.stdin.buffer, _with(context, profile))
 
 
-def _environment(name: str) -> Report:
+def _rendered(targets: list[str]) -> str | None:
+    """The environment whose rendered files all targets are."""
+    from tokenworks.cli.context import root  # noqa: PLC0415
+
+    known = environments()
+    found: set[str | None] = set()
+    for target in targets:
+        path = Path(target).resolve()
+        below = root() / "rendered"
+        inside = target != "-" and path.is_relative_to(below) and path != below
+        name = path.relative_to(below).parts[0] if inside else None
+        found.add(name if name in known else None)
+    return found.pop() if len(found) == 1 else None
+
+
+def _context(name: str) -> Context:
+    """What the rules must know of an environment, for files that may be a part of it."""
+    from local.images import local_image_names  # noqa: PLC0415
+    from tokenworks.check.context import context_of  # noqa: PLC0415
+
+    context = context_of(load(name), local_image_names())
+    # A part of an environment does not use all of its waivers.
+    return replace(context, whole=False)
+
+
+def _with(context: Context, profile: Profile | None) -> Context:
+    return context if profile is None else replace(context, profile=profile.value)
+
+
+def _environment(name: str, profile: Profile | None) -> Report:
     from local.images import local_image_names  # noqa: PLC0415
     from local.toolchain import cache_dir, ensure, module_dir  # noqa: PLC0415
     from tokenworks.check.context import context_of  # noqa: PLC0415
@@ -91,7 +163,8 @@ def _environment(name: str) -> Report:
         cache_dir() / "schemas",
     )
     releases = render(stack, render_tools())
-    return check_environment(stack, releases, context_of(stack, local_image_names()), tools)
+    context = _with(context_of(stack, local_image_names()), profile)
+    return check_environment(stack, releases, context, tools)
 
 
 def explain(

@@ -263,6 +263,50 @@ class Gateway(Document):
     )
 
 
+Day = Annotated[
+    str,
+    Form(
+        r"20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])",
+        "a day as YYYY-MM-DD",
+        "write it as 2027-03-31",
+    ),
+]
+
+
+class Waiver(Document):
+    """A finding that somebody answers for, until a day."""
+
+    rule: Name = Field(description="Name of the rule, as findings print it.")
+    object: Annotated[str, Field(min_length=3, max_length=400)] = Field(
+        description="The object, as findings name it: `Deployment research/llama`."
+    )
+    reason: Annotated[str, Field(min_length=10, max_length=400)] = Field(
+        description="Why the rule does not hold here."
+    )
+    owner: Annotated[str, Field(min_length=2, max_length=100)] = Field(
+        description="Who answers for it: a person or a team."
+    )
+    expires: Day = Field(description="Last day that it counts; later, it is a finding itself.")
+
+
+class Policies(Document):
+    """How strict the rules are here, and what is waived."""
+
+    profile: Literal["local", "dev", "prod", "strict"] | None = Field(
+        default=None,
+        description="local: one machine; dev: a shared cluster; prod: as the rules say; strict: "
+        "every warning is an error (default: local where this machine makes the cluster, else "
+        "prod).",
+    )
+    rules: Annotated[dict[Name, Literal["off", "warning", "error"]], Field(max_length=100)] = Field(
+        default_factory=dict[str, Literal["off", "warning", "error"]],
+        description="Rules that weigh otherwise here than in the profile.",
+    )
+    waivers: Annotated[tuple[Waiver, ...], Field(max_length=100)] = Field(
+        default=(), description="Findings that somebody answers for."
+    )
+
+
 class EnvironmentSpec(Document):
     """Body of an Environment."""
 
@@ -274,6 +318,9 @@ class EnvironmentSpec(Document):
         default=Platform(), description="Operators and CRDs the environment installs."
     )
     gateway: Gateway = Field(default=Gateway(), description="The one entry for requests.")
+    policies: Policies = Field(
+        default=Policies(), description="How strict the rules are, and what is waived."
+    )
     delivery: Literal["pulumi"] = Field(default="pulumi", description="Who applies the objects.")
 
 

@@ -49,6 +49,7 @@ class Scalar:
     line: int
     text: str
     value: ScalarValue
+    column: int = field(default=1, kw_only=True, compare=False)
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Mapping:
     line: int
     entries: dict[str, Entry] = field(default_factory=lambda: {})
     size: int = 1
+    column: int = field(default=1, kw_only=True, compare=False)
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Sequence:
     line: int
     items: tuple[Node, ...] = ()
     size: int = 1
+    column: int = field(default=1, kw_only=True, compare=False)
 
 
 Node = Scalar | Mapping | Sequence
@@ -78,6 +81,7 @@ class Entry:
 
     line: int
     node: Node
+    column: int = field(default=1, kw_only=True, compare=False)
 
 
 @dataclass(frozen=True)
@@ -99,17 +103,22 @@ def data_of(node: Node) -> object:
 
 def line_of(node: Node, path: FieldPath) -> int:
     """Line of the field, or of the nearest part of the document that contains it."""
-    line = node.line
+    return place_of(node, path)[0]
+
+
+def place_of(node: Node, path: FieldPath) -> tuple[int, int]:
+    """Line and column of the field, or of the nearest part that contains it; from 1."""
+    place = node.line, node.column
     for part in path:
         if isinstance(node, Mapping) and part in node.entries:
             entry = node.entries[str(part)]
-            line, node = entry.line, entry.node
+            place, node = (entry.line, entry.column), entry.node
         elif isinstance(node, Sequence) and isinstance(part, int) and part < len(node.items):
             node = node.items[part]
-            line = node.line
+            place = node.line, node.column
         else:
             break
-    return line
+    return place
 
 
 def node_at(node: Node, path: FieldPath) -> Node | None:
@@ -170,6 +179,10 @@ class _StopError(Exception):
 
 def _line(event: Event) -> int:
     return cast("yaml.Mark", event.start_mark).line + 1
+
+
+def _column(event: Event) -> int:
+    return cast("yaml.Mark", event.start_mark).column + 1
 
 
 def _flaw(
@@ -249,7 +262,7 @@ class _Builder:
             item = self._node(event, (*path, len(items)))
             size = self._grown(size, item, start)
             items.append(item)
-        return Sequence(_line(start), tuple(items), size)
+        return Sequence(_line(start), tuple(items), size, column=_column(start))
 
     def _mapping(self, start: MappingStartEvent, path: FieldPath) -> Mapping:
         entries: dict[str, Entry] = {}
@@ -266,10 +279,10 @@ class _Builder:
                 remedy = "remove one of the two"
                 self.flaws.append(_flaw(event, (*path, key), found, remedy, "each key once"))
             else:
-                entries[key] = Entry(_line(event), node)
+                entries[key] = Entry(_line(event), node, column=_column(event))
         for node in merged:
             self._merge(entries, node, path, start)
-        return Mapping(_line(start), entries, size)
+        return Mapping(_line(start), entries, size, column=_column(start))
 
     def _merge(self, entries: dict[str, Entry], node: Node, path: FieldPath, start: Event) -> None:
         for source in node.items if isinstance(node, Sequence) else (node,):
@@ -304,18 +317,18 @@ class _Builder:
         return text
 
     def _scalar(self, event: ScalarEvent, path: FieldPath) -> Scalar:
-        text, line = event.value, _line(event)
+        text, line, column = event.value, _line(event), _column(event)
         bad = UNPRINTABLE.search(text)
         if bad is not None:
             found = f"found the control character U+{ord(bad[0]):04X}"
             self.flaws.append(_flaw(event, path, found, "remove it", "printable text"))
-            return Scalar(line, text, UNPRINTABLE.sub("?", text))
+            return Scalar(line, text, UNPRINTABLE.sub("?", text), column=column)
         if not event.implicit[0]:
-            return Scalar(line, text, text)
+            return Scalar(line, text, text, column=column)
         value = plain_value(text, kubernetes=self._kubernetes)
         if isinstance(value, Ambiguous):
             remedy = f"write {shown(text)} in quotes if text is meant"
             found = f"found {masked(text)[:SHOWN]}, {value.reason}"
             self.flaws.append(_flaw(event, path, found, remedy, value.allowed))
-            return Scalar(line, text, text)
-        return Scalar(line, text, value)
+            return Scalar(line, text, text, column=column)
+        return Scalar(line, text, value, column=column)

@@ -1,0 +1,167 @@
+"""Objects by kind and name, selectors, and who refers to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any
+
+from policies.model import Manifest
+from policies.pods import Pod
+from policies.tree import at, is_mapping, is_sequence, mapping, sequence, string_map, strings
+
+_CLUSTER = frozenset(
+    {
+        "Namespace", "Node", "PersistentVolume", "StorageClass", "ClusterRole",
+        "ClusterRoleBinding", "PriorityClass", "IngressClass", "GatewayClass", "RuntimeClass",
+        "ClusterQueue", "ResourceFlavor", "Cohort", "NodePool", "EC2NodeClass", "Topology",
+        "CustomResourceDefinition", "DeviceClass", "AdmissionCheck", "WorkloadPriorityClass",
+    }
+)  # fmt: skip
+"""Kinds without a namespace."""
+_BUILT_IN = frozenset(
+    {
+        "", "apps", "batch", "networking.k8s.io", "policy", "autoscaling", "storage.k8s.io",
+        "rbac.authorization.k8s.io", "scheduling.k8s.io", "node.k8s.io", "coordination.k8s.io",
+        "gateway.networking.k8s.io", "inference.networking.k8s.io",
+        "inference.networking.x-k8s.io", "leaderworkerset.x-k8s.io", "kueue.x-k8s.io",
+        "monitoring.coreos.com", "keda.sh", "apiextensions.k8s.io", "llm-d.ai", "karpenter.sh",
+        "karpenter.k8s.aws", "cert-manager.io", "external-secrets.io",
+        "admissionregistration.k8s.io", "resource.k8s.io",
+    }
+)  # fmt: skip
+"""Groups whose objects make no pods beside the templates that they hold."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One object of the set."""
+
+    index: int
+    manifest: Manifest
+    group: str
+    kind: str
+    namespace: str
+    """Empty for kinds without one; an absent one reads as `default`."""
+    name: str
+
+    @property
+    def title(self) -> str:
+        """`Service team-a/llama`."""
+        return f"{self.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}"
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """Its spec."""
+        return mapping(self.manifest.get("spec"))
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The objects of a set, by kind."""
+
+    items: tuple[Item, ...]
+    kinds: Mapping[str, tuple[Item, ...]]
+    pods: tuple[Pod, ...]
+
+    @classmethod
+    def of(cls, objects: Sequence[Manifest], pods: tuple[Pod, ...]) -> Graph:
+        """The graph of a flattened set."""
+        items = tuple(_item(index, manifest) for index, manifest in enumerate(objects))
+        kinds: dict[str, list[Item]] = {}
+        for item in items:
+            kinds.setdefault(item.kind, []).append(item)
+        return cls(items, {kind: tuple(found) for kind, found in kinds.items()}, pods)
+
+    def of_kind(self, *kinds: str) -> Iterator[Item]:
+        """The objects of some kinds."""
+        for kind in kinds:
+            yield from self.kinds.get(kind, ())
+
+    def find(self, kind: str, namespace: str, name: str) -> Item | None:
+        """One object; `namespace` is empty for kinds without one."""
+        return next(
+            (i for i in self.of_kind(kind) if i.name == name and i.namespace == namespace), None
+        )
+
+    def near(self, kind: str, namespace: str, name: str) -> str | None:
+        """A name of that kind which looks like it."""
+        names = [i.name for i in self.of_kind(kind) if i.namespace == namespace]
+        close = get_close_matches(name, names, 1, 0.8)
+        return close[0] if close else None
+
+    def brings(self, kind: str, namespace: str) -> bool:
+        """Whether the set holds objects of that kind in that namespace."""
+        return any(i.namespace == namespace for i in self.of_kind(kind))
+
+    def orphan(self, kind: str, namespace: str) -> bool:
+        """Whether the set holds one of that kind in that namespace that no text of it names."""
+        return any(
+            item.namespace == namespace and not self.mentioned(item.name)
+            for item in self.of_kind(kind)
+        )
+
+    def mentioned(self, name: str) -> bool:
+        """Whether a pod of the set names something of that name."""
+        return name in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(text for pod in self.pods for text in _texts(pod.spec))
+
+    def selected(self, namespace: str, labels: Mapping[str, str]) -> list[Pod]:
+        """Pods that certainly carry all the labels."""
+        return [
+            pod
+            for pod in self.pods
+            if pod.namespace == namespace and labels and labels.items() <= pod.labels.items()
+        ]
+
+    def hidden(self, namespace: str) -> bool:
+        """Whether something in the namespace makes pods whose labels are not written down."""
+        return any(not pod.labels_known for pod in self.pods if pod.namespace == namespace) or any(
+            item.group not in _BUILT_IN and item.namespace == namespace for item in self.items
+        )
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif is_mapping(value):
+        for child in value.values():
+            yield from _texts(child)
+    elif is_sequence(value):
+        for child in value:
+            yield from _texts(child)
+
+
+def _item(index: int, manifest: Manifest) -> Item:
+    kind = str(manifest.get("kind") or "")
+    group = str(manifest.get("apiVersion") or "").rpartition("/")[0]
+    namespace = "" if kind in _CLUSTER else str(at(manifest, "metadata", "namespace") or "default")
+    return Item(index, manifest, group, kind, namespace, str(at(manifest, "metadata", "name")))
+
+
+def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a label selector, as Kubernetes writes it, picks these labels."""
+    return string_map(selector.get("matchLabels")).items() <= labels.items() and all(
+        _matches(mapping(expression), labels)
+        for expression in sequence(selector.get("matchExpressions"))
+    )
+
+
+def _matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key, values = str(expression.get("key")), strings(expression.get("values"))
+    match expression.get("operator"):
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+        case _:
+            return False

@@ -1,0 +1,391 @@
+"""Words that reach a program as they are meant: split, quoted, expanded, of the right type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.engines import Program
+from policies.inventory import Inventory
+from policies.model import Context, Path, Violation, rule
+from policies.pods import Container
+from policies.rules.shared import about, flag_path
+from policies.secrets import names_secret
+from policies.tree import Unknown, is_mapping, mapping, sequence, strings
+
+_ARGS = (
+    "https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/"
+)
+_ENV = (
+    "https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-"
+    "variables/"
+)
+_JOINED = re.compile(r"--?[A-Za-z][\w.-]*\s+\S.*", re.DOTALL)
+_QUOTED = re.compile(r"(?:--?[A-Za-z][\w.-]*=)?(['\"])(?P<text>.+)\1", re.DOTALL)
+_SHELL_VARIABLE = re.compile(r"(?<!\$)\$(?:\{([A-Z_][A-Z0-9_]*)\}|([A-Z_][A-Z0-9_]*))")
+_KUBERNETES = re.compile(r"(?<!\$)\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
+_INJECTED = re.compile(
+    r"(?:LWS|RBG|RAY|TPU|KUBERNETES|JOB|JOBSET|DYN|GROVE|OPENSHIFT)_.*|.*_SERVICE_(?:HOST|PORT.*)"
+    r"|.*_PORT(?:_.*)?|HOSTNAME|PATH|HOME"
+)
+"""Variables that controllers, Services and images bring."""
+
+
+def _words(program: Program) -> Iterator[tuple[Path, str]]:
+    """The words that no shell reads, and where they stand."""
+    if program.line.script is not None or _starts_shell(program):
+        return
+    for key in ("command", "args"):
+        for position, word in enumerate(strings(program.container.spec.get(key))):
+            yield (key, position), word
+
+
+def _starts_shell(program: Program) -> bool:
+    first = [*strings(program.container.spec.get("command"))][:2]
+    names = {word.rpartition("/")[2] for word in first}
+    return not names.isdisjoint({"sh", "bash", "dash", "ash", "zsh", "eval"})
+
+
+def _engines(inventory: Inventory) -> Iterator[Program]:
+    return (p for p in inventory.programs if p.engine is not None and p.mode != "none")
+
+
+@rule(
+    "argument-split",
+    "error",
+    "Each argument is one word",
+    "A flag and its value in one list element reach the program as one word with a blank in it, "
+    "which is no flag it knows; a command line in one element is a program nobody installed.",
+    "Write flag and value as two elements, or as --flag=value.",
+    _ARGS,
+)
+def argument_split(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in inventory.programs:
+        for path, word in _words(program):
+            if path == ("command", 0) and len(word.split()) > 1 and "\n" not in word.strip():
+                yield about(
+                    program,
+                    path,
+                    f"starts a program called {word.strip()!r}, blanks included",
+                    "write each word as an element of its own",
+                )
+            elif program.engine and program.mode != "none" and _JOINED.fullmatch(word.strip()):
+                flag = word.split()[0]
+                if "=" not in flag:
+                    yield about(
+                        program,
+                        path,
+                        f"gets {flag} and its value as one word",
+                        f"write {flag} and the value as two elements, or as {flag}=…",
+                    )
+
+
+@rule(
+    "shell-words",
+    "error",
+    "A shell gets its script in one word",
+    "`sh -c` runs the next word only; the words after it become $0, $1, … of a script that does "
+    "not look at them, so flags are lost without a message.",
+    "Put the whole command into the one word after -c.",
+    "https://pubs.opengroup.org/onlinepubs/9699919799/utilities/sh.html",
+)
+def shell_words(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in inventory.programs:
+        spec = program.container.spec
+        placed = [
+            ((key, position), word)
+            for key in ("command", "args")
+            for position, word in enumerate(strings(spec.get(key)))
+        ]
+        at = next(
+            (n for n, (_, word) in enumerate(placed) if re.fullmatch(r"-[a-z]*c", word)), None
+        )
+        if at is None or not _starts_shell(program) or at + 2 >= len(placed):
+            continue
+        script, lost = placed[at + 1][1], placed[at + 2]
+        if re.search(r"\$[@*0-9{#]", script) and re.search(r"\$(?:[@*0-9#]|\{[@*0-9#])", script):
+            continue
+        if any(word.startswith("-") for _, word in placed[at + 2 :]):
+            yield about(
+                program,
+                lost[0],
+                f"gives its shell words after the script, which are lost: {lost[1]}",
+                "put them into the script",
+            )
+
+
+@rule(
+    "argument-quotes",
+    "error",
+    "No argument carries its quotes along",
+    "Outside a shell nobody removes quotes: they become part of the value, and the model, the path "
+    "or the JSON is not found.",
+    "Remove the inner quotes; YAML's own are enough.",
+    _ARGS,
+)
+def argument_quotes(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in _engines(inventory):
+        for path, word in _words(program):
+            match = _QUOTED.fullmatch(word.strip())
+            if match and not _is_json_text(match["text"], match[1], word):
+                yield about(
+                    program,
+                    path,
+                    f"gets quotes as part of a value: {_short(word)}",
+                    "remove the inner quotes",
+                )
+
+
+def _is_json_text(text: str, quote: str, word: str) -> bool:
+    """A JSON string on purpose."""
+    return quote == '"' and not word.startswith("-") and quote in text
+
+
+@rule(
+    "argument-json",
+    "error",
+    "JSON arguments are JSON",
+    "Quotes that a shell or YAML took away leave text that no engine can read: it stops when it "
+    "starts.",
+    "Write the JSON as one YAML string in single quotes; inside a shell script, in single quotes "
+    "there too.",
+    "https://docs.vllm.ai/en/stable/cli/serve/",
+)
+def argument_json(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in _engines(inventory):
+        for flag, found in _notes(program, "JSON"):
+            if flag == "limit-mm-per-prompt" or _QUOTED.fullmatch(found):
+                continue
+            yield about(
+                program,
+                flag_path(program, flag),
+                f"has a --{flag} that is no JSON: {_short(found)}",
+                "quote it once, with double quotes inside",
+                "error" if found[:1] in "{['" else "warning",
+            )
+
+
+@rule(
+    "flag-value",
+    "error",
+    "Values of flags have their type",
+    "A number that is none stops the engine when it starts.",
+    "Correct the value.",
+    "https://docs.vllm.ai/en/stable/cli/serve/",
+)
+def flag_value(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in _engines(inventory):
+        for kind in ("a whole number", "a number"):
+            for flag, found in _notes(program, kind):
+                if re.search(r"[$<{]", found) or _QUOTED.fullmatch(found):
+                    continue
+                yield about(
+                    program,
+                    flag_path(program, flag),
+                    f"has a --{flag} that is not {kind}: {_short(found)}",
+                    f"give --{flag} {kind}",
+                )
+
+
+def _notes(program: Program, kind: str) -> Iterator[tuple[str, str]]:
+    pattern = re.compile(rf"--([\w.-]+) wants {kind}, found (.*)", re.DOTALL)
+    for note in program.line.notes:
+        match = pattern.fullmatch(note)
+        if match:
+            yield match[1], match[2]
+
+
+@rule(
+    "unknown-flag",
+    "error",
+    "Flags are spelt as the engine spells them",
+    "An engine stops at a flag that it does not know.",
+    "Correct the spelling.",
+    "https://docs.vllm.ai/en/stable/cli/serve/",
+)
+def unknown_flag(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in _engines(inventory):
+        for unknown in program.line.unknown:
+            name = unknown.name.replace("_", "-").partition("=")[0]
+            near = [other for other in unknown.near if _typo(name, other)]
+            if near:
+                yield about(
+                    program,
+                    flag_path(program, name),
+                    f"has a flag --{unknown.name}, which it does not know",
+                    f"write --{near[0]}",
+                )
+
+
+def _typo(name: str, other: str) -> bool:
+    """One letter too many, too few, changed, or two letters swapped: no other word."""
+    if len(name) < 6 or name == other or abs(len(name) - len(other)) > 1:
+        return False
+    differing = [n for n, (a, b) in enumerate(zip(name, other, strict=False)) if a != b]
+    if not differing:
+        return True
+    first, last = differing[0], differing[-1]
+    if len(name) == len(other):
+        swapped = len(differing) == 2 and name[first] == other[last] and name[last] == other[first]
+        return len(differing) == 1 or swapped
+    longer, shorter = (name, other) if len(name) > len(other) else (other, name)
+    return longer[:first] + longer[first + 1 :] == shorter
+
+
+@rule(
+    "unexpanded-variable",
+    "error",
+    "Variables are written as Kubernetes expands them",
+    "Kubernetes replaces $(NAME) only. $NAME and ${NAME} reach the program as they stand, unless a "
+    "shell reads them.",
+    "Write $(NAME), or start the program through a shell.",
+    _ENV,
+)
+def unexpanded(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in inventory.programs:
+        container = program.container
+        if container.completed or "eval" in (program.line.script or ""):
+            continue
+        known = container.env.keys()
+        for path, word in (*_words(program), *_values(container)):
+            names = [a or b for a, b in _SHELL_VARIABLE.findall(word)]
+            whole = re.fullmatch(r"(--?[\w.-]+=)?\$\{?[A-Z_][A-Z0-9_]*\}?", word) is not None
+            ours = whole and (program.engine is not None or path[-1] == "value")
+            name = next((n for n in names if n in known or ours), None)
+            if name is not None:
+                yield _left(program, path, name)
+
+
+def _left(program: Program, path: Path, name: str) -> Violation:
+    remedy = f"write $({name})"
+    if names_secret(name):
+        remedy = "take it from a Secret: valueFrom.secretKeyRef"
+    elif name not in program.container.env:
+        remedy = f"write the value, or define {name} in env and write $({name})"
+    return about(
+        program,
+        path,
+        f"gets ${name} as it stands: Kubernetes expands $({name}) only",
+        remedy,
+    )
+
+
+def _values(container: Container) -> Iterator[tuple[Path, str]]:
+    for position, item in enumerate(sequence(container.spec.get("env"))):
+        value = mapping(item).get("value")
+        if isinstance(value, str) and not isinstance(value, Unknown):
+            yield ("env", position, "value"), value
+
+
+@rule(
+    "undefined-variable",
+    "error",
+    "Variables are defined before they are used",
+    "$(NAME) stays as it stands where no variable of that name was defined before it in the list.",
+    "Define the variable in env, above its first use.",
+    _ENV,
+)
+def undefined(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in inventory.programs:
+        container = program.container
+        if container.pod.custom or container.spec.get("envFrom"):
+            continue
+        if isinstance(container.spec.get("env"), Unknown):
+            continue
+        known = set(container.env)
+        for path, word in _words(program):
+            for name in _KUBERNETES.findall(word):
+                if name not in known and not _INJECTED.fullmatch(name) and name.isupper():
+                    yield _undefined(program, path, name, "defines no such variable")
+        yield from _out_of_order(program)
+
+
+def _out_of_order(program: Program) -> Iterator[Violation]:
+    seen: set[str] = set()
+    every = set(program.container.env)
+    for position, item in enumerate(sequence(program.container.spec.get("env"))):
+        entry = mapping(item)
+        for name in _KUBERNETES.findall(str(entry.get("value") or "")):
+            if name in every and name not in seen and name != entry.get("name"):
+                yield _undefined(program, ("env", position, "value"), name, "defines it later")
+            elif name not in every and not _INJECTED.fullmatch(name) and name.isupper():
+                yield _undefined(
+                    program, ("env", position, "value"), name, "defines no such variable"
+                )
+        seen.add(str(entry.get("name")))
+
+
+def _undefined(program: Program, path: Path, name: str, why: str) -> Violation:
+    return about(
+        program,
+        path,
+        f"uses $({name}) and {why}: it stays as it stands",
+        f"add {name} to env, above its first use",
+    )
+
+
+@rule(
+    "string-values",
+    "error",
+    "What must be text is text",
+    "The API server refuses numbers and booleans in env, args, labels, annotations and the data of "
+    "ConfigMaps; `yes`, `1` and `1.0` are none without quotes.",
+    "Put the value in quotes.",
+    "https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#Container",
+)
+def string_values(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in inventory.programs:
+        container = program.container
+        for path, value in _typed(container):
+            if not isinstance(value, str) and value is not None:
+                yield about(
+                    program,
+                    path,
+                    f"has {_shown(value)} where text must be",
+                    f'write "{_shown(value)}"' if not isinstance(value, dict) else "write text",
+                )
+    for index, manifest in enumerate(inventory.objects):
+        for path, value in _texts(manifest):
+            yield Violation(
+                index, path, f"holds {_shown(value)} where text must be", f'write "{_shown(value)}"'
+            )
+
+
+def _typed(container: Container) -> Iterator[tuple[Path, Any]]:
+    for key in ("command", "args"):
+        for position, word in enumerate(sequence(container.spec.get(key))):
+            yield (key, position), word
+    for position, item in enumerate(sequence(container.spec.get("env"))):
+        entry = mapping(item)
+        if "value" in entry:
+            yield ("env", position, "value"), entry["value"]
+
+
+def _texts(manifest: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+    places: list[Path] = [("metadata", "labels"), ("metadata", "annotations")]
+    if manifest.get("kind") in ("ConfigMap", "Secret") and manifest.get("apiVersion") == "v1":
+        places += [("data",), ("stringData",)]
+    for place in places:
+        value: Any = manifest
+        for part in place:
+            value = mapping(value).get(str(part))
+        for name, text in mapping(value).items():
+            if isinstance(text, bool | int | float) and is_mapping(value):
+                yield (*place, name), text
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _short(str(value)) if not is_mapping(value) else "a map"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+ALL = (
+    argument_split, shell_words, argument_quotes, argument_json, flag_value, unknown_flag,
+    unexpanded, undefined, string_values,
+)  # fmt: skip

@@ -1,0 +1,161 @@
+"""Quota that covers what pods ask for, and serving that batch work does not push out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.engines import Program
+from policies.graph import Item
+from policies.inventory import Inventory
+from policies.model import Context, Violation, rule
+from policies.pods import Pod
+from policies.rules.shared import of_item
+from policies.tree import at, mapping, sequence, string_map, strings
+
+_DOCS = "https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/"
+_QUEUE = "kueue.x-k8s.io/queue-name"
+_PRIORITY = "kueue.x-k8s.io/priority-class"
+
+
+def _queued(inventory: Inventory) -> Iterator[tuple[Pod, Item]]:
+    """Pods that wait in a queue of the set, and its cluster queue."""
+    for pod in inventory.pods:
+        labels = string_map(at(pod.object, "metadata", "labels"))
+        name = labels.get(_QUEUE) or pod.labels.get(_QUEUE)
+        if name is None:
+            continue
+        local = inventory.graph.find("LocalQueue", pod.namespace, name)
+        if local is None:
+            continue
+        queue = inventory.graph.find("ClusterQueue", "", str(local.spec.get("clusterQueue")))
+        if queue is not None:
+            yield pod, queue
+
+
+@rule(
+    "queue-coverage",
+    "error",
+    "Queues cover every resource that pods ask for",
+    "A workload that asks for something its queue has no quota for is never admitted: no pod, no "
+    "message.",
+    "Add the resource to coveredResources and to every flavor of the group.",
+    _DOCS,
+    whole_set=True,
+)
+def queue_coverage(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for pod, queue in _queued(inventory):
+        covered = {
+            name
+            for group in sequence(queue.spec.get("resourceGroups"))
+            for name in strings(mapping(group).get("coveredResources"))
+        }
+        for container in pod.containers:
+            resources = mapping(container.spec.get("resources"))
+            for side in ("requests", "limits"):
+                missing = sorted(set(mapping(resources.get(side))) - covered)
+                if missing and covered:
+                    yield Violation(
+                        pod.index,
+                        (*container.path, "resources", side, missing[0]),
+                        f"{container.title} asks for {', '.join(missing)}, which ClusterQueue "
+                        f"{queue.name} does not cover",
+                        f"add {missing[0]} to its coveredResources, or do not ask for it",
+                    )
+                    break
+
+
+@rule(
+    "queue-label",
+    "warning",
+    "The queue's name stands on the workload",
+    "Kueue reads the label of the Deployment, the LeaderWorkerSet or the Job; on the pod template "
+    "alone pods are admitted one by one, or run outside of every quota.",
+    "Move the label kueue.x-k8s.io/queue-name to metadata.labels of the object.",
+    "https://kueue.sigs.k8s.io/docs/tasks/run/deployment/",
+)
+def queue_label(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for pod in inventory.pods:
+        if pod.kind in ("Pod", "PodTemplate") or len(pod.path) < 2:
+            continue
+        template = string_map(at(_template(pod), "metadata", "labels"))
+        if _QUEUE in template and _QUEUE not in string_map(at(pod.object, "metadata", "labels")):
+            yield Violation(
+                pod.index,
+                (*pod.path[:-1], "metadata", "labels", _QUEUE),
+                f"{pod.title} names queue {template[_QUEUE]}, and its {pod.kind} does not",
+                f"move {_QUEUE} to metadata.labels of the {pod.kind}",
+            )
+
+
+def _template(pod: Pod) -> object:
+    value: object = pod.object
+    for part in pod.path[:-1]:
+        value = sequence(value)[part] if isinstance(part, int) else mapping(value).get(part)
+    return value
+
+
+@rule(
+    "serving-priority",
+    "warning",
+    "Serving is not pushed out by batch work",
+    "A queue that preempts inside itself, or takes back what it lent, evicts engines without a "
+    "priority like any other job.",
+    "Give serving a higher WorkloadPriorityClass, or a queue that preempts nobody.",
+    "https://kueue.sigs.k8s.io/docs/concepts/preemption/",
+    whole_set=True,
+)
+def serving_priority(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    told: set[int] = set()
+    for pod, queue in _queued(inventory):
+        preemption = mapping(queue.spec.get("preemption"))
+        inside = str(preemption.get("withinClusterQueue") or "Never")
+        if inside == "Never" or pod.index in told or not _serves(inventory, pod):
+            continue
+        labels = string_map(at(pod.object, "metadata", "labels"))
+        if _PRIORITY in labels or pod.spec.get("priorityClassName"):
+            continue
+        told.add(pod.index)
+        yield Violation(
+            pod.index,
+            ("metadata", "labels"),
+            f"serves without a priority in ClusterQueue {queue.name}, which preempts inside itself "
+            f"({inside})",
+            f"set the label {_PRIORITY}, or withinClusterQueue: Never",
+        )
+
+
+def _serves(inventory: Inventory, pod: Pod) -> bool:
+    def engine(program: Program) -> bool:
+        return program.container.pod is pod and program.mode != "none"
+
+    return pod.long_running and any(engine(program) for program in inventory.programs)
+
+
+@rule(
+    "queue-preemption",
+    "warning",
+    "Queues of serving do not preempt inside themselves",
+    "A rollout of a model with a higher priority evicts the models that serve, and its own old "
+    "pods.",
+    "Set preemption.withinClusterQueue to Never in queues of serving.",
+    "https://kueue.sigs.k8s.io/docs/concepts/preemption/",
+    whole_set=True,
+)
+def queue_preemption(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    told: set[int] = set()
+    for pod, queue in _queued(inventory):
+        inside = str(mapping(queue.spec.get("preemption")).get("withinClusterQueue") or "Never")
+        if inside != "LowerOrNewerEqualPriority" or queue.index in told:
+            continue
+        if _serves(inventory, pod):
+            told.add(queue.index)
+            yield of_item(
+                queue,
+                ("spec", "preemption", "withinClusterQueue"),
+                f"evicts newer workloads of equal priority for older ones, and {pod.kind} "
+                f"{pod.name} serves in it",
+                "set withinClusterQueue: Never",
+            )
+
+
+ALL = (queue_coverage, queue_label, serving_priority, queue_preemption)

@@ -1,0 +1,192 @@
+"""Autoscalers that look at what engines really say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from policies.graph import Item
+from policies.inventory import Inventory
+from policies.model import Context, Path, Violation, rule
+from policies.rules.shared import of_item
+from policies.tree import is_mapping, is_sequence, mapping, sequence
+from tokenworks.catalog.commandline import grammars
+
+_HPA = "https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/"
+_METRICS = "https://docs.vllm.ai/en/stable/design/metrics/"
+_KINDS = (
+    "HorizontalPodAutoscaler", "ScaledObject", "PrometheusRule", "VerticalPodAutoscaler",
+    "VariantAutoscaling", "ConfigMap",
+)  # fmt: skip
+_NAME = re.compile(r"\b(?:vllm|sglang)[:_][a-z0-9_]+")
+_SUFFIX = re.compile(r"_(?:bucket|count|sum|total|created)$")
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
+
+
+def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
+    if is_mapping(value):
+        for key, child in value.items():
+            yield from _texts(child, (*path, key))
+    elif is_sequence(value):
+        for position, child in enumerate(value):
+            yield from _texts(child, (*path, position))
+    elif isinstance(value, str):
+        yield path, value
+
+
+@rule(
+    "metric-names",
+    "warning",
+    "Metrics have the names that the engine's version gives them",
+    "A query for a name that is gone answers nothing: the scaler stays at its minimum, the alert "
+    "stays silent.",
+    "Ask for the name of the version that runs; during an upgrade for both, with `or`.",
+    _METRICS,
+    whole_set=True,
+)
+def metric_names(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    versions = _versions(inventory)
+    for item in inventory.graph.of_kind(*_KINDS):
+        if item.kind == "ConfigMap" and not _rules_inside(item):
+            continue
+        key = "data" if item.kind == "ConfigMap" else "spec"
+        for path, text in _texts(item.manifest.get(key), (key,)):
+            for name in dict.fromkeys(_NAME.findall(text)):
+                problem = _problem(name, text, versions)
+                if problem:
+                    yield of_item(item, path, *problem)
+
+
+def _rules_inside(item: Item) -> bool:
+    """A ConfigMap of the Prometheus adapter, or of rules."""
+    return any(
+        "seriesQuery" in str(v) or "expr:" in str(v)
+        for v in mapping(item.manifest.get("data")).values()
+    )
+
+
+def _versions(inventory: Inventory) -> dict[str, tuple[int, ...]]:
+    """Oldest version of each engine of the set, as far as tags tell."""
+    found: dict[str, tuple[int, ...]] = {}
+    for program in inventory.programs:
+        tag = program.container.image.partition("@")[0].rpartition(":")[2]
+        match = re.match(r"v?(\d+\.\d+\.\d+)", tag)
+        if match and program.line.engine:
+            version = _version(match[1])
+            found[program.line.engine] = min(found.get(program.line.engine, version), version)
+    return found
+
+
+def _problem(
+    name: str, text: str, versions: Mapping[str, tuple[int, ...]]
+) -> tuple[str, str] | None:
+    engine = "vllm" if name.startswith("vllm") else "sglang"
+    facts = grammars()[engine].facts
+    plain = _SUFFIX.sub("", name)
+    current: dict[str, str] = {key: str(value) for key, value in facts["metrics"].items() if value}
+    running = versions.get(engine)
+    for change in facts["metricsBefore"]:
+        for key, old in change["names"].items():
+            new, before = current.get(key, ""), _version(change["before"])
+            renamed = bool(old and new) and plain == _SUFFIX.sub("", old) and new not in text
+            if renamed and (running is None or running >= before):
+                return (
+                    f"asks for {name}, which {facts['title']} calls {new} since {change['before']}",
+                    f"ask for {new}",
+                )
+    known = {_SUFFIX.sub("", value) for value in current.values()}
+    # Before 1.0 some exporters wrote an underscore instead of the colon; both are read.
+    typo = next((k for k in sorted(known) if _near(plain, k)), None)
+    if typo and plain not in known:
+        return f"asks for {name}, which {facts['title']} does not have", f"ask for {typo}"
+    return None
+
+
+def _near(name: str, known: str) -> bool:
+    """One letter changed, or left out."""
+    if name == known or abs(len(name) - len(known)) > 1:
+        return False
+    if len(name) == len(known):
+        pairs = [(a, b) for a, b in zip(name, known, strict=True) if a != b]
+        return len(pairs) == 1 and pairs[0] != ("_", ":") and not pairs[0][0].isdigit()
+    longer, shorter = (name, known) if len(name) > len(known) else (known, name)
+    return any(longer[:n] + longer[n + 1 :] == shorter for n in range(len(longer)))
+
+
+def _scaled(inventory: Inventory, item: Item) -> str | None:
+    """The engine that a scaler scales, as its container is called."""
+    ref = mapping(item.spec.get("scaleTargetRef"))
+    kind, name = str(ref.get("kind") or "Deployment"), str(ref.get("name"))
+    for program in inventory.programs:
+        pod = program.container.pod
+        if (pod.namespace, pod.kind, pod.name) == (item.namespace, kind, name) and (
+            program.needs_gpu and program.mode == "server"
+        ):
+            return program.title
+    return None
+
+
+def _cpu(item: Item) -> Iterator[tuple[Path, str]]:
+    if item.kind == "HorizontalPodAutoscaler":
+        if "targetCPUUtilizationPercentage" in item.spec:
+            yield ("spec", "targetCPUUtilizationPercentage"), "cpu"
+        for position, metric in enumerate(sequence(item.spec.get("metrics"))):
+            entry = mapping(metric)
+            for key in ("resource", "containerResource"):
+                name = mapping(entry.get(key)).get("name")
+                if name in ("cpu", "memory"):
+                    yield ("spec", "metrics", position, key, "name"), str(name)
+        if not item.spec.get("metrics") and "targetCPUUtilizationPercentage" not in item.spec:
+            yield ("spec", "metrics"), "cpu, the default"
+    for position, trigger in enumerate(sequence(item.spec.get("triggers"))):
+        if mapping(trigger).get("type") in ("cpu", "memory"):
+            yield ("spec", "triggers", position, "type"), str(mapping(trigger)["type"])
+
+
+@rule(
+    "scale-on-cpu",
+    "warning",
+    "Engines are scaled by their queue, not by CPU or memory",
+    "An engine keeps a core busy while it waits and holds its memory for ever: CPU and memory say "
+    "nothing about load.",
+    "Scale on waiting and running requests, or on the use of the KV cache.",
+    _HPA,
+    whole_set=True,
+)
+def scale_on_cpu(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for item in inventory.graph.of_kind("HorizontalPodAutoscaler", "ScaledObject"):
+        title = _scaled(inventory, item)
+        for path, name in _cpu(item) if title else ():
+            yield of_item(
+                item, path, f"scales {title} on {name}",
+                "scale on waiting requests (vllm:num_requests_waiting) or KV use",
+            )  # fmt: skip
+
+
+@rule(
+    "metric-average",
+    "warning",
+    "No average is divided twice",
+    "KEDA and the HPA divide an AverageValue by the number of replicas; a query that averages "
+    "already asks for too few of them.",
+    "Use sum() with AverageValue, or metricType Value with avg().",
+    "https://keda.sh/docs/latest/concepts/scaling-deployments/",
+)
+def metric_average(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for item in inventory.graph.of_kind("ScaledObject"):
+        for position, trigger in enumerate(sequence(item.spec.get("triggers"))):
+            entry = mapping(trigger)
+            query = str(mapping(entry.get("metadata")).get("query") or "")
+            kind = entry.get("metricType") or "AverageValue"
+            if kind == "AverageValue" and re.match(r"\s*avg\s*[({b]", query):
+                yield of_item(
+                    item, ("spec", "triggers", position, "metadata", "query"),
+                    "averages, and AverageValue divides by the replicas once more",
+                    "write sum(…), or set metricType: Value",
+                )  # fmt: skip
+
+
+ALL = (metric_names, scale_on_cpu, metric_average)

@@ -1,0 +1,171 @@
+"""Engines that nobody outside reaches, see their own GPUs only, and run no code of strangers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.engines import Program
+from policies.inventory import Inventory
+from policies.model import Context, Violation, rule
+from policies.rules.shared import COMMIT, about, flag_path, hub_model, of_item
+from policies.tree import mapping, sequence, string_map
+
+_PODS = "https://kubernetes.io/docs/concepts/security/pod-security-standards/"
+_VLLM = "https://docs.vllm.ai/en/stable/usage/security/"
+
+
+@rule(
+    "privileged-engine",
+    "error",
+    "Engines are not privileged",
+    "A privileged container sees every GPU of its node, allotted or not, and the node itself.",
+    "Remove privileged; ask for the devices and add the capabilities that are needed.",
+    _PODS,
+)
+def privileged_engine(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in inventory.programs:
+        context = mapping(program.container.spec.get("securityContext"))
+        if context.get("privileged") is not True or program.container.kind == "init":
+            continue
+        if program.mode == "none" and not program.accelerators:
+            continue
+        if program.container.pod.kind == "DaemonSet" and program.mode == "none":
+            continue
+        yield about(
+            program, ("securityContext", "privileged"),
+            "is privileged: it sees every GPU of its node, and the node",
+            "remove privileged; for RDMA, ask for the device and add IPC_LOCK",
+        )  # fmt: skip
+
+
+_RAY_PORTS = {6379: "Ray's head", 8265: "Ray's dashboard", 10001: "Ray's client port"}
+_INTERNAL = {
+    **_RAY_PORTS, 29500: "the rendezvous of ranks", 29501: "the rendezvous of ranks",
+    29550: "the data ranks' own port", 5557: "KV events", 5600: "NIXL's side channel",
+    8998: "the bootstrap of transfers", 25000: "the rendezvous of ranks",
+}  # fmt: skip
+"""Ports that run code, or believe everything, for whoever reaches them."""
+
+
+@rule(
+    "engine-exposed",
+    "error",
+    "No load balancer leads straight to an engine",
+    "What bypasses the gateway has no identity, no limit and no timeout, and reaches a pod that "
+    "may be busy or draining.",
+    "Make the Service ClusterIP and let the gateway's route lead to it.",
+    "https://kubernetes.io/docs/concepts/services-networking/service/#publishing-services-service-"
+    "types",
+    whole_set=True,
+)
+def engine_exposed(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for item in inventory.graph.of_kind("Service"):
+        kind = item.spec.get("type")
+        selector = string_map(item.spec.get("selector"))
+        if kind not in ("LoadBalancer", "NodePort") or item.group or not selector:
+            continue
+        engines = [
+            program
+            for program in inventory.programs
+            if program.container.pod.namespace == item.namespace
+            and selector.items() <= program.container.pod.labels.items()
+            and program.mode == "server"
+            and program.container.pod.long_running
+        ]
+        if engines and not _fronted(engines):
+            yield of_item(
+                item, ("spec", "type"),
+                f"is of type {kind} and leads straight to {engines[0].title}",
+                "make it ClusterIP, and let a gateway's route lead to it",
+            )  # fmt: skip
+    for program in inventory.programs:
+        if program.engine is None or program.mode == "none":
+            continue
+        for position, port in enumerate(sequence(program.container.spec.get("ports"))):
+            if isinstance(mapping(port).get("hostPort"), int) and (
+                program.container.pod.spec.get("hostNetwork") is not True
+            ):
+                yield about(
+                    program, ("ports", position, "hostPort"),
+                    f"opens port {mapping(port)['hostPort']} on its node",
+                    "remove hostPort, and let a gateway's route lead to it", "warning",
+                )  # fmt: skip
+
+
+def _fronted(engines: list[Program]) -> bool:
+    """A proxy of the same pod stands in front of the engine."""
+    pod = engines[0].container.pod
+    names = ("oauth", "auth-proxy", "kube-rbac-proxy", "nginx", "envoy")
+    return any(any(name in c.image for name in names) for c in pod.containers)
+
+
+@rule(
+    "group-port-exposed",
+    "error",
+    "Ports of a group stay inside",
+    "Ray, the ranks' rendezvous and the transfer of KV run code, or believe everything, for "
+    "whoever reaches them.",
+    "Keep these ports out of load balancers, node ports, Ingresses and routes.",
+    _VLLM,
+    whole_set=True,
+)
+def group_port_exposed(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for item in inventory.graph.of_kind("Service"):
+        if item.group or item.spec.get("type") not in ("LoadBalancer", "NodePort"):
+            continue
+        for position, port in enumerate(sequence(item.spec.get("ports"))):
+            entry = mapping(port)
+            number = entry.get("targetPort", entry.get("port"))
+            if not isinstance(number, int):
+                number = entry.get("port")
+            what = _INTERNAL.get(number) if isinstance(number, int) else None
+            if what and _grouped(inventory, item.namespace, string_map(item.spec.get("selector"))):
+                yield of_item(
+                    item, ("spec", "ports", position),
+                    f"leads from outside to {what} (port {number})",
+                    "remove the port, or make the Service ClusterIP",
+                )  # fmt: skip
+
+
+def _grouped(inventory: Inventory, namespace: str, selector: dict[str, str]) -> bool:
+    if any(key.startswith("ray.io/") for key in selector):
+        return True
+    return any(
+        program.container.pod.namespace == namespace
+        and selector.items() <= program.container.pod.labels.items()
+        and (
+            program.engine is not None
+            or program.accelerators
+            or "ray start" in program.command.text
+        )
+        for program in inventory.programs
+        if selector
+    )
+
+
+@rule(
+    "remote-code",
+    "error",
+    "Code of a model is run only at a pinned revision",
+    "--trust-remote-code runs what its owner pushed last, with the pod's credentials.",
+    "Pin --revision (and --code-revision) to a commit that somebody has read, or leave the flag "
+    "out.",
+    _VLLM,
+)
+def remote_code(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in inventory.programs:
+        if program.engine is None or program.mode == "none":
+            continue
+        if program.line.value("trust-remote-code") is not True or hub_model(program) is None:
+            continue
+        revision = program.line.value("revision")
+        if isinstance(revision, str) and COMMIT.fullmatch(revision):
+            continue
+        yield about(
+            program, flag_path(program, "trust-remote-code"),
+            f"runs code of {hub_model(program)} at no pinned revision",
+            "add --revision with the commit, or remove --trust-remote-code",
+        )  # fmt: skip
+
+
+ALL = (privileged_engine, engine_exposed, group_port_exposed, remote_code)

@@ -1,0 +1,157 @@
+"""What several rules need: where a flag stands, sentences about a container, sizes of a group."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policies.engines import Program
+from policies.graph import Item
+from policies.inventory import Inventory
+from policies.model import Context, Path, Severity, Violation
+from policies.pods import Pod
+from policies.tree import integer, mapping, sequence, strings
+from tokenworks.catalog.commandline import grammars
+
+_FLAG = re.compile(r"(?:^|[\s'\"])--?([A-Za-z][\w.-]*)")
+
+
+def about(
+    program: Program, path: Path, message: str, remedy: str, severity: Severity | None = None
+) -> Violation:
+    """A violation of a container; `path` begins at the container."""
+    container = program.container
+    return Violation(
+        container.pod.index,
+        (*container.path, *path),
+        f"{program.title} {message}",
+        remedy,
+        severity,
+    )
+
+
+def of_pod(
+    pod: Pod, path: Path, message: str, remedy: str, severity: Severity | None = None
+) -> Violation:
+    """A violation of a pod; `path` begins at the pod's spec."""
+    return Violation(pod.index, (*pod.path, *path), f"{pod.title} {message}", remedy, severity)
+
+
+def of_item(
+    item: Item, path: Path, message: str, remedy: str, severity: Severity | None = None
+) -> Violation:
+    """A violation of an object; `path` begins at the object."""
+    return Violation(item.index, path, message, remedy, severity)
+
+
+def flag_path(program: Program, *names: str) -> Path:
+    """Where a flag is written, in a container: its word, the script, or the words as a whole."""
+    spec, wanted = program.container.spec, {*names, *_aliases(program, names)}
+    for key in ("args", "command"):
+        for position, word in enumerate(strings(spec.get(key))):
+            if any(name.replace("_", "-") in wanted for name in _FLAG.findall(word)):
+                return (key, position)
+    return ("args",) if spec.get("args") else ("command",)
+
+
+def _aliases(program: Program, names: tuple[str, ...]) -> Iterator[str]:
+    grammar = grammars().get(program.line.engine or "")
+    if grammar is not None:
+        for table in (grammar.long, grammar.short):
+            yield from (other for other, (name, _) in table.items() if name in names)
+
+
+def env_path(program: Program, name: str) -> Path:
+    """Where a variable is written, in a container."""
+    for position, item in enumerate(sequence(program.container.spec.get("env"))):
+        if mapping(item).get("name") == name:
+            return ("env", position)
+    return ("env",)
+
+
+def pods_of_group(pod: Pod) -> int | None:
+    """Pods of the group that this template belongs to; None where it is in none."""
+    if pod.role == "pod" and "leaderWorkerPattern" not in pod.path:
+        return None
+    if pod.kind.startswith("Ray"):
+        return None
+    value: object = pod.object
+    size: int | None = None
+    for part in pod.path:
+        value = sequence(value)[part] if isinstance(part, int) else mapping(value).get(part)
+        found = mapping(value).get("size")
+        if isinstance(found, int) and not isinstance(found, bool):
+            size = found
+    if size is None and "leaderWorkerTemplate" in pod.path:
+        return 1
+    return size
+
+
+def replicas_of(pod: Pod) -> int:
+    """Replicas that the object of a pod asks for; 1 where it does not say."""
+    value: object = pod.object
+    found = 1
+    for part in pod.path:
+        replicas = mapping(value).get("replicas")
+        if replicas is None:
+            replicas = mapping(value).get("minReplicas")
+        number = integer(replicas, found)
+        found = found if number is None else number
+        value = sequence(value)[part] if isinstance(part, int) else mapping(value).get(part)
+    return found
+
+
+def absent(
+    inventory: Inventory, context: Context, kind: str, namespace: str, name: str
+) -> Severity | None:
+    """How bad it is that nothing of this name is there; None where it is, or may be elsewhere.
+
+    A set that brings other objects of the kind in that namespace, or one that is called nearly
+    the same, is taken to be meant; only a whole environment is known to be all there is. What
+    controllers and people make too counts only where the set holds one that nobody uses.
+    """
+    graph = inventory.graph
+    if graph.find(kind, namespace, name) is not None or not name or _PLACEHOLDER.search(name):
+        return None
+    if namespace in context.platform_namespaces or namespace.startswith("kube-"):
+        return None
+    if graph.near(kind, namespace, name):
+        return "error"
+    if kind in _OUTSIDE:
+        return "warning" if graph.orphan(kind, namespace) else None
+    if context.whole:
+        return "error"
+    return "warning" if graph.brings(kind, namespace) else None
+
+
+_PLACEHOLDER = re.compile(r"[${}<>]")
+_OUTSIDE = frozenset({"PersistentVolumeClaim", "Secret", "ConfigMap", "ServiceAccount"})
+"""Kinds that others make too: controllers, people, jobs."""
+
+
+def instead(inventory: Inventory, kind: str, namespace: str, name: str) -> str:
+    """`; did you mean x?`, or nothing."""
+    near = inventory.graph.near(kind, namespace, name)
+    return f"; did you mean {near}?" if near else ""
+
+
+_HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def hub_model(program: Program) -> str | None:
+    """The name on the hub of the weights that an engine loads; None for paths and other sources."""
+    model = program.line.model
+    if not isinstance(model, str) or not _HUB.fullmatch(model):
+        return None
+    return model
+
+
+def model_flag(program: Program) -> Path:
+    """Where the weights are named."""
+    model = str(program.line.model)
+    for key in ("args", "command"):
+        for position, word in enumerate(strings(program.container.spec.get(key))):
+            if model in word:
+                return (key, position)
+    return ("args",) if program.container.spec.get("args") else ("command",)

@@ -1,0 +1,499 @@
+"""Volumes that every pod can mount, weights that are found, caches that can be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.engines import Program
+from policies.graph import Item
+from policies.inventory import Inventory
+from policies.model import Context, Violation, rule
+from policies.pods import Container, Pod
+from policies.rules.rollout import surge_of
+from policies.rules.shared import (
+    COMMIT,
+    about,
+    absent,
+    flag_path,
+    hub_model,
+    instead,
+    model_flag,
+    of_pod,
+    pods_of_group,
+    replicas_of,
+)
+from policies.tree import Unknown, integer, mapping, sequence, strings
+from tokenworks.catalog.commandline import grammars
+
+_VOLUMES = "https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes"
+_HUB = "https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables"
+_SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
+
+
+def _claims(pod: Pod) -> Iterator[tuple[int, str]]:
+    for position, volume in enumerate(sequence(pod.spec.get("volumes"))):
+        claim = mapping(mapping(volume).get("persistentVolumeClaim")).get("claimName")
+        if isinstance(claim, str) and not isinstance(claim, Unknown):
+            yield position, claim
+
+
+def _one_node(claim: Item) -> bool:
+    """Whether the claim can be mounted on one node only."""
+    modes = set(strings(claim.spec.get("accessModes")))
+    return bool(modes) and modes <= {"ReadWriteOnce", "ReadWriteOncePod"}
+
+
+def _shared_claims(inventory: Inventory) -> Iterator[tuple[Pod, int, Item]]:
+    for pod in inventory.pods:
+        for position, name in _claims(pod):
+            claim = inventory.graph.find("PersistentVolumeClaim", pod.namespace, name)
+            if claim is not None and _one_node(claim):
+                yield pod, position, claim
+
+
+@rule(
+    "claim-shared",
+    "error",
+    "Volumes of one node are not shared by pods of several",
+    "A ReadWriteOnce volume is attached to one node: pods on other nodes wait for it for ever.",
+    "Use ReadWriteMany or ReadOnlyMany, or a claim for each pod (volumeClaimTemplates).",
+    _VOLUMES,
+    whole_set=True,
+)
+def claim_shared(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for pod, position, claim in _shared_claims(inventory):
+        why = _several(inventory, pod)
+        if why:
+            yield of_pod(
+                pod,
+                ("volumes", position, "persistentVolumeClaim", "claimName"),
+                f"mounts {claim.name}, which is ReadWriteOnce, {why}",
+                "make the claim ReadWriteMany or ReadOnlyMany, or give each pod its own",
+            )
+
+
+def _several(inventory: Inventory, pod: Pod) -> str | None:
+    """Why there are several pods of one template; None where there is one."""
+    size = pods_of_group(pod)
+    if size is not None and size > 1:
+        return f"in a group of {size} pods"
+    if pod.kind == "DaemonSet":
+        return "on every node"
+    replicas = replicas_of(pod)
+    if replicas > 1 and pod.long_running:
+        return f"in {replicas} replicas"
+    most = _most(inventory, pod)
+    return f"and is scaled to up to {most} replicas" if most > 1 else None
+
+
+def _most(inventory: Inventory, pod: Pod) -> int:
+    """Replicas that an autoscaler may make."""
+    found = 1
+    for scaler in inventory.graph.of_kind(*_SCALERS):
+        target = mapping(scaler.spec.get("scaleTargetRef"))
+        kind = target.get("kind") or "Deployment"
+        if (scaler.namespace, kind, target.get("name")) == (pod.namespace, pod.kind, pod.name):
+            key = "maxReplicas" if scaler.kind == "HorizontalPodAutoscaler" else "maxReplicaCount"
+            found = max(found, integer(scaler.spec.get(key), 100) or 1)
+    return found
+
+
+@rule(
+    "claim-surge",
+    "warning",
+    "A rollout does not need one volume on two nodes",
+    "The new pod of a surge waits for a ReadWriteOnce volume that the old one holds, and the old "
+    "one goes only when the new one is ready.",
+    "Set strategy type Recreate, or maxSurge 0 with maxUnavailable 1.",
+    _VOLUMES,
+    whole_set=True,
+)
+def claim_surge(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for pod, position, claim in _shared_claims(inventory):
+        if pod.kind == "Deployment" and surge_of(pod) and _several(inventory, pod) is None:
+            yield of_pod(
+                pod,
+                ("volumes", position, "persistentVolumeClaim", "claimName"),
+                f"mounts {claim.name}, which is ReadWriteOnce, and a rollout starts a second pod "
+                "before it stops the first",
+                "set strategy.type to Recreate, or maxSurge: 0 and maxUnavailable: 1",
+            )
+
+
+@rule(
+    "missing-volume",
+    "error",
+    "Mounts name volumes of their pod",
+    "The API server refuses a pod whose mount names no volume.",
+    "Add the volume, or correct the name.",
+    "https://kubernetes.io/docs/concepts/storage/volumes/",
+)
+def missing_volume(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for pod in inventory.pods:
+        if pod.custom or isinstance(pod.spec.get("volumes"), Unknown):
+            continue
+        names = {str(mapping(v).get("name")) for v in sequence(pod.spec.get("volumes"))}
+        names |= _templates(pod)
+        for container in pod.containers:
+            for key in ("volumeMounts", "volumeDevices"):
+                for position, mount in enumerate(sequence(container.spec.get(key))):
+                    name = mapping(mount).get("name")
+                    if isinstance(name, str) and name not in names:
+                        yield Violation(
+                            pod.index,
+                            (*container.path, key, position, "name"),
+                            f'{container.title} mounts "{name}", which is no volume of its pod',
+                            f"add a volume called {name}, or correct the name",
+                        )
+
+
+def _templates(pod: Pod) -> set[str]:
+    """Claims that the object makes for each pod."""
+    names: set[str] = set()
+    value: object = pod.object
+    for part in pod.path:
+        for claim in sequence(mapping(value).get("volumeClaimTemplates")):
+            names.add(str(mapping(mapping(claim).get("metadata")).get("name")))
+        value = sequence(value)[part] if isinstance(part, int) else mapping(value).get(part)
+    return names
+
+
+@rule(
+    "missing-claim",
+    "warning",
+    "Claims exist",
+    "A pod waits for a claim that nobody makes, without a message in its own events.",
+    "Make the PersistentVolumeClaim, or correct its name.",
+    _VOLUMES,
+    whole_set=True,
+)
+def missing_claim(inventory: Inventory, context: Context) -> Iterator[Violation]:
+    for pod in inventory.pods:
+        for position, name in _claims(pod):
+            kind = "PersistentVolumeClaim"
+            severity = absent(inventory, context, kind, pod.namespace, name)
+            if severity:
+                hint = instead(inventory, kind, pod.namespace, name)
+                yield of_pod(
+                    pod,
+                    ("volumes", position, "persistentVolumeClaim", "claimName"),
+                    f"mounts the claim {name}, and namespace {pod.namespace} has no such "
+                    f"PersistentVolumeClaim{hint}",
+                    "make the claim, or correct the name",
+                    severity,
+                )
+
+
+# --- weights -------------------------------------------------------------------
+
+_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "VLLM_USE_MODELSCOPE")
+_MODELSCOPE = ("VLLM_USE_MODELSCOPE", "SGLANG_USE_MODELSCOPE")
+
+
+def _on(program: Program, *names: str) -> bool:
+    values = (program.line.env.get(name) or program.container.env.get(name) for name in names)
+    return any((value or "").lower() in ("1", "true", "yes", "on") for value in values)
+
+
+def _mounts(container: Container) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
+    """Path and volume of each mount; None for a claim of a template."""
+    volumes = {
+        mapping(v).get("name"): mapping(v) for v in sequence(container.pod.spec.get("volumes"))
+    }
+    for mount in sequence(container.spec.get("volumeMounts")):
+        entry = mapping(mount)
+        path = entry.get("mountPath")
+        if isinstance(path, str):
+            yield path.rstrip("/") or "/", volumes.get(entry.get("name"))
+
+
+def _under(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _home(program: Program) -> str:
+    return program.container.env.get("HOME") or "/root"
+
+
+def _hub_cache(program: Program) -> str | None:
+    """Where the engine keeps what it downloads; None where that is not written down."""
+    env = program.container.env
+    given = program.line.value("download-dir")
+    if isinstance(given, str):
+        return given.rstrip("/")
+    for name, below in (
+        ("HF_HUB_CACHE", ""), ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HOME", "/hub"),
+        ("XDG_CACHE_HOME", "/huggingface/hub"),
+    ):  # fmt: skip
+        if name in env:
+            value = env[name]
+            return None if value is None else f"{value.rstrip('/')}{below}"
+    if "TRANSFORMERS_CACHE" in env:
+        return None
+    return f"{_home(program)}/.cache/huggingface/hub"
+
+
+def _downloading(inventory: Inventory) -> Iterator[tuple[Program, str]]:
+    """Engines that fetch weights from a hub when they start."""
+    for program in inventory.programs:
+        model = hub_model(program)
+        if model is None or not program.needs_gpu or program.container.completed:
+            continue
+        if _on(program, *_OFFLINE) or program.line.value("load-format") == "dummy":
+            continue
+        if program.container.pod.kind.startswith("LLMInferenceService"):
+            continue
+        yield program, model
+
+
+def _bounded(volume: Mapping[str, Any] | None) -> bool:
+    """Whether a volume of the pod's own has a limit: somebody has thought about its size."""
+    return mapping(mapping(volume).get("emptyDir")).get("sizeLimit") is not None
+
+
+def _kept(volume: Mapping[str, Any] | None) -> bool:
+    """Whether a volume outlives its pod."""
+    return volume is None or "emptyDir" not in volume
+
+
+@rule(
+    "weights-download",
+    "warning",
+    "Weights are there before the engine starts",
+    "Every start of every replica downloads everything: minutes of idle GPUs, rate limits of the "
+    "hub, and evictions when the node's disk fills up.",
+    "Mount a volume that outlives the pod where the engine looks, and fill it once.",
+    _HUB,
+)
+def weights_download(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program, model in _downloading(inventory):
+        cache = _hub_cache(program)
+        mounts = list(_mounts(program.container))
+        if cache is None or isinstance(program.container.spec.get("volumeMounts"), Unknown):
+            continue
+        if any(
+            _under(cache, path) and (_kept(volume) or _bounded(volume)) for path, volume in mounts
+        ):
+            continue
+        if any("huggingface" in path and _kept(volume) for path, volume in mounts):
+            continue  # cache-mount says it
+        yield about(
+            program,
+            model_flag(program),
+            f"downloads {model} from the hub at every start: nothing that outlives the pod is "
+            f"mounted at {cache}",
+            "mount a PersistentVolumeClaim there that a Job fills, and set HF_HUB_OFFLINE=1",
+        )
+
+
+@rule(
+    "cache-mount",
+    "warning",
+    "Caches are mounted where the engine looks",
+    "A volume beside the folder that the engine uses stays empty, and everything is downloaded "
+    "again at every start.",
+    "Mount the volume at HF_HOME (default: ~/.cache/huggingface), or set HF_HOME to the mount.",
+    _HUB,
+)
+def cache_mount(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program, _model in _downloading(inventory):
+        cache = _hub_cache(program)
+        if cache is None:
+            continue
+        mounts = list(_mounts(program.container))
+        if any(_under(cache, path) or _under(path, cache) for path, _ in mounts):
+            continue
+        spec = program.container.spec
+        for position, mount in enumerate(sequence(spec.get("volumeMounts"))):
+            path = str(mapping(mount).get("mountPath")).rstrip("/")
+            if "huggingface" in path or path.endswith("/.cache"):
+                yield about(
+                    program,
+                    ("volumeMounts", position, "mountPath"),
+                    f"has a cache at {path}, and downloads to {cache}",
+                    "mount it there, or set HF_HOME to the mount",
+                )
+                break
+
+
+@rule(
+    "model-revision",
+    "warning",
+    "Weights have a pinned revision",
+    "A branch of the hub can move: two pods of one release then serve different weights, and a "
+    "rollback brings back something else.",
+    "Give --revision the commit.",
+    "https://docs.vllm.ai/en/stable/cli/serve/",
+)
+def model_revision(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program, model in _downloading(inventory):
+        if "revision" not in _options(program) or _on(program, *_MODELSCOPE):
+            continue
+        revision = program.line.value("revision")
+        if revision is None:
+            where, what = model_flag(program), f"serves {model} without a revision"
+        elif isinstance(revision, str) and not COMMIT.fullmatch(revision):
+            where, what = flag_path(program, "revision"), f"serves a branch of {model}: {revision}"
+        else:
+            continue
+        yield about(program, where, what, "add --revision with the commit that the hub shows")
+
+
+def _options(program: Program) -> frozenset[str]:
+    grammar = grammars().get(program.line.engine or "")
+    return frozenset(grammar.options) if grammar else frozenset()
+
+
+@rule(
+    "hub-offline",
+    "warning",
+    "Engines with local weights do not ask the hub",
+    "An engine that has its weights still asks the hub for newer ones, and does not start when the "
+    "hub cannot be reached.",
+    "Set HF_HUB_OFFLINE=1.",
+    _HUB,
+)
+def hub_offline(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program, model in _downloading(inventory):
+        cache = _hub_cache(program)
+        if cache is None:
+            continue
+        if any(_under(cache, path) and _kept(v) for path, v in _mounts(program.container)):
+            yield about(
+                program,
+                ("env",),
+                f"has a cache for {model} and still asks the hub at every start",
+                "set HF_HUB_OFFLINE=1 once the cache is filled",
+            )
+
+
+@rule(
+    "ephemeral-limit",
+    "warning",
+    "Downloads into the pod have a limit",
+    "What fills a node's disk evicts every pod of the node, those with GPUs first.",
+    "Give the emptyDir a sizeLimit, or the container a limit for ephemeral-storage.",
+    "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/"
+    "#local-ephemeral-storage",
+)
+def ephemeral_limit(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in inventory.programs:
+        container = program.container
+        if program.engine is None or not program.needs_gpu or container.completed:
+            continue
+        limits = mapping(mapping(container.spec.get("resources")).get("limits"))
+        if "ephemeral-storage" in limits:
+            continue
+        for path, volume in _mounts(container):
+            empty = mapping(volume).get("emptyDir") if volume else None
+            unbounded = volume is not None and "emptyDir" in volume and not isinstance(
+                volume["emptyDir"], Unknown
+            )  # fmt: skip
+            if not unbounded or mapping(empty).get("sizeLimit") is not None:
+                continue
+            if mapping(empty).get("medium") == "Memory" or path == "/dev/shm":
+                continue
+            position = next(
+                n
+                for n, v in enumerate(sequence(container.pod.spec.get("volumes")))
+                if mapping(v) is volume or mapping(v) == volume
+            )
+            yield of_pod(
+                container.pod,
+                ("volumes", position, "emptyDir"),
+                f'has a volume "{mapping(volume).get("name")}" of the engine at {path} without '
+                "sizeLimit",
+                "set sizeLimit, or limit ephemeral-storage of the container",
+            )
+
+
+# --- hardened images -----------------------------------------------------------
+
+_CACHES = (
+    "HF_HOME", "VLLM_CACHE_ROOT", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME",
+)  # fmt: skip
+
+
+@rule(
+    "hardened-caches",
+    "error",
+    "A read-only root has a place for every cache",
+    "Engines, Triton, PyTorch and CUDA compile into caches in the home folder and in /tmp: on a "
+    "read-only root they stop, or compile at every start.",
+    "Mount a volume with a limit at /tmp and one for HOME, and point every cache variable there.",
+    "https://kubernetes.io/docs/tasks/configure-pod-container/security-context/",
+)
+def hardened_caches(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in inventory.programs:
+        container = program.container
+        context = mapping(container.spec.get("securityContext"))
+        if context.get("readOnlyRootFilesystem") is not True or not program.needs_gpu:
+            continue
+        if isinstance(container.spec.get("volumeMounts"), Unknown) or container.completed:
+            continue
+        folders = [path for path, _ in _mounts(container)]
+        for what, path in _unwritable(container, folders):
+            yield about(
+                program,
+                ("volumeMounts",),
+                f"has a read-only root, and {what} is at {path}, where nothing is mounted",
+                f"mount an emptyDir with a sizeLimit at {path}, or point {what} to a mount",
+            )
+
+
+def _unwritable(container: Container, folders: list[str]) -> Iterator[tuple[str, str]]:
+    env = container.env
+    places = {"TMPDIR": env.get("TMPDIR") or "/tmp"}
+    if not all(env.get(name) for name in _CACHES):
+        places["HOME"] = env.get("HOME") or "/root"
+    places |= {name: str(env[name]) for name in (*_CACHES, "HF_HUB_CACHE") if env.get(name)}
+    for what, path in places.items():
+        home_cache = what == "HOME" and any(_under(f"{path}/.cache", f) for f in folders)
+        if not home_cache and not any(_under(path, folder) for folder in folders):
+            yield what, path
+
+
+@rule(
+    "nonroot-home",
+    "warning",
+    "Engines that are not root have a home they can write",
+    "Images keep caches in /root or in a home that belongs to another user: the engine stops with "
+    "permission denied, or compiles at every start.",
+    "Set HOME and HF_HOME to mounted folders, and fsGroup to the user's group.",
+    "https://kubernetes.io/docs/tasks/configure-pod-container/security-context/",
+)
+def nonroot_home(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in inventory.programs:
+        container = program.container
+        if program.engine is None or not program.needs_gpu or container.completed:
+            continue
+        user = _user(container)
+        env = container.env
+        if not user or any(name in env for name in ("HOME", "HF_HOME", "XDG_CACHE_HOME")):
+            continue
+        if program.line.script is not None and "HOME=" in program.line.script:
+            continue
+        if program.engine.name not in ("vllm", "sglang", "trtllm"):
+            continue
+        yield about(
+            program,
+            ("env",),
+            f"runs as user {user} without HOME: its caches are where that user cannot write",
+            "set HOME and HF_HOME to mounted folders that the user may write",
+        )
+
+
+def _user(container: Container) -> int | None:
+    """The user it runs as, where one is written that is not root."""
+    for level in (container.spec, container.pod.spec):
+        user = mapping(level.get("securityContext")).get("runAsUser")
+        if isinstance(user, int) and not isinstance(user, bool):
+            return user or None
+    return None
+
+
+ALL = (
+    claim_shared, claim_surge, missing_volume, missing_claim, weights_download, cache_mount,
+    model_revision, hub_offline, ephemeral_limit, hardened_caches, nonroot_home,
+)  # fmt: skip

@@ -1,0 +1,239 @@
+"""NetworkPolicies let through what serving needs: names, requests, the picker, the group, KV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.engines import Program
+from policies.inventory import Inventory
+from policies.model import Context, Violation, rule
+from policies.pods import Pod
+from policies.rules.shared import of_item, of_pod, pods_of_group
+from policies.rules.transfer import connectors, side_port
+from policies.traffic import entries, lets_port, reaches, selecting
+from policies.tree import mapping, sequence, string_map
+
+_DOCS = "https://kubernetes.io/docs/concepts/services-networking/network-policies/"
+
+
+def _judged(inventory: Inventory) -> Iterator[Pod]:
+    return (pod for pod in inventory.pods if pod.spec.get("hostNetwork") is not True)
+
+
+@rule(
+    "network-dns",
+    "error",
+    "Pods that may go out may ask for names",
+    "A policy that allows some egress and forgets DNS stops every connection that is made by name.",
+    "Allow UDP and TCP port 53 to the cluster's DNS.",
+    _DOCS,
+    whole_set=True,
+)
+def network_dns(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for pod in _judged(inventory):
+        policies = selecting(inventory.graph, pod, "Egress")
+        rules = list(entries(policies, "Egress"))
+        if not rules or any(
+            lets_port(entry, port, None, protocol)
+            for entry in rules
+            for port, protocol in ((53, "UDP"), (53, "TCP"), (5353, "UDP"), (1053, "UDP"))
+        ):
+            continue
+        names = ", ".join(sorted({item.name for item in policies}))
+        yield of_pod(
+            pod,
+            (),
+            f"may open connections by {names}, and not ask for names: port 53 is not allowed",
+            "allow UDP and TCP port 53 to the cluster's DNS",
+        )
+
+
+@rule(
+    "network-serving",
+    "error",
+    "Somebody may reach the engine's port",
+    "A policy that allows other ports than the one that the engine serves on makes every request "
+    "wait until it times out.",
+    "Allow the engine's port from gateway, picker and scraper.",
+    _DOCS,
+    whole_set=True,
+)
+def network_serving(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in inventory.programs:
+        pod, port = program.container.pod, program.port
+        if program.mode != "server" or port is None or pod.spec.get("hostNetwork") is True:
+            continue
+        if program.container.kind != "container" or pod.role == "worker" or not pod.long_running:
+            continue
+        policies = selecting(inventory.graph, pod, "Ingress")
+        if not policies or _fronted(pod, program):
+            continue
+        rules = list(entries(policies, "Ingress"))
+        # Without any rule everything is denied on purpose, and what is allowed stands elsewhere.
+        if rules and not any(lets_port(entry, port, pod) for entry in rules):
+            names = ", ".join(sorted({item.name for item in policies}))
+            yield of_pod(
+                pod,
+                (),
+                f"serves on port {port}, which {names} lets nobody reach",
+                f"allow port {port} from the gateway, the picker and the scraper",
+            )
+
+
+def _fronted(pod: Pod, program: Program) -> bool:
+    """Another container of the pod takes the requests for the engine."""
+    own = {mapping(port).get("containerPort") for port in _ports(program)}
+    others = [c for c in pod.containers if c is not program.container]
+    ports = {
+        mapping(port).get("containerPort")
+        for container in others
+        if container.kind in ("container", "sidecar")
+        for port in sequence(container.spec.get("ports"))
+    }
+    return bool(ports - own)
+
+
+def _ports(program: Program) -> Iterator[object]:
+    yield from sequence(program.container.spec.get("ports"))
+
+
+@rule(
+    "network-picker",
+    "error",
+    "The picker may read the engines' metrics",
+    "A picker that cannot scrape the pods of its pool chooses blindly, or none at all.",
+    "Allow the engine's port from the picker, in its egress and in the engine's ingress.",
+    _DOCS,
+    whole_set=True,
+)
+def network_picker(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    graph = inventory.graph
+    for pool in graph.of_kind("InferencePool"):
+        ref = mapping(pool.spec.get("endpointPickerRef") or pool.spec.get("extensionRef"))
+        service = graph.find("Service", pool.namespace, str(ref.get("name")))
+        if service is None:
+            continue
+        pickers = graph.selected(pool.namespace, string_map(service.spec.get("selector")))
+        labels = string_map(mapping(pool.spec.get("selector")).get("matchLabels"))
+        engines = [pod for pod in graph.selected(pool.namespace, labels) if pod.role != "worker"]
+        for port in _numbers(pool.spec):
+            for picker in pickers:
+                why = next((w for pod in engines if (w := reaches(graph, picker, pod, port))), None)
+                if why:
+                    yield of_item(
+                        pool, ("spec",),
+                        f"has a picker that cannot read its pods' metrics on port {port}: "
+                        f"{why} does not allow it", f"allow port {port} between the two",
+                    )  # fmt: skip
+
+
+def _numbers(spec: object) -> Iterator[int]:
+    found = mapping(spec)
+    for port in sequence(found.get("targetPorts")):
+        number = mapping(port).get("number")
+        if isinstance(number, int):
+            yield number
+    if isinstance(found.get("targetPortNumber"), int):
+        yield int(found["targetPortNumber"])
+
+
+@rule(
+    "network-group",
+    "error",
+    "Pods of a group reach each other on every port",
+    "NCCL, Gloo and Ray choose their ports themselves: a group whose policy names ports, or "
+    "forgets the group, hangs when its ranks meet.",
+    "Allow all ports between the pods of the group, in both directions.",
+    _DOCS,
+    whole_set=True,
+)
+def network_group(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    graph = inventory.graph
+    groups: dict[tuple[int, object], list[Pod]] = {}
+    for pod in _judged(inventory):
+        size = pods_of_group(pod)
+        if size is not None and size > 1 and _computes(inventory, pod):
+            groups.setdefault((pod.index, pod.path[:-2]), []).append(pod)
+    for pods in groups.values():
+        pairs = [(a, b) for a in pods for b in pods if a is not b or len(pods) == 1]
+        for source, target in pairs:
+            why = reaches(graph, source, target, None)
+            if why:
+                yield of_pod(
+                    target,
+                    (),
+                    f"cannot be reached by the {source.role}s of its group on every port: {why} "
+                    "does not allow it",
+                    "allow all ports between the pods of the group: a rule with their labels and "
+                    "without ports",
+                )
+                break
+
+
+def _computes(inventory: Inventory, pod: Pod) -> bool:
+    return any(p.container.pod is pod and p.accelerators for p in inventory.programs)
+
+
+@rule(
+    "network-transfer",
+    "error",
+    "Prefill and decode reach each other",
+    "Decode fetches KV from prefill over ports of its own: without them every request is computed "
+    "twice, or fails.",
+    "Allow the side channel's ports between prefill and decode, and all ports for the transfer.",
+    _DOCS,
+    whole_set=True,
+)
+def network_transfer(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    graph = inventory.graph
+    nixl = [p for p in inventory.programs if "NixlConnector" in connectors(p)]
+    for a in nixl:
+        for b in nixl:
+            here, there = a.container.pod, b.container.pod
+            if a is b or here.namespace != there.namespace or here is there:
+                continue
+            port = side_port(b)
+            why = reaches(graph, here, there, port) if port is not None else None
+            if why:
+                yield of_pod(
+                    there,
+                    (),
+                    f"cannot be asked for KV by {here.kind} {here.name} on port {port}: {why} "
+                    "does not allow it",
+                    f"allow port {port} and the ports of the transfer between the two",
+                )
+                break
+
+
+@rule(
+    "network-open",
+    "warning",
+    "Engines do not accept everybody",
+    "A rule without `from` lets every pod of the cluster in, on ports that run code for whoever "
+    "reaches them too.",
+    "Name the gateway, the picker and the scraper in `from`.",
+    _DOCS,
+    whole_set=True,
+)
+def network_open(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    seen: set[tuple[int, int]] = set()
+    for program in inventory.programs:
+        pod = program.container.pod
+        if program.engine is None or program.mode == "none" or not program.needs_gpu:
+            continue
+        for item in selecting(inventory.graph, pod, "Ingress"):
+            for position, entry in enumerate(sequence(item.spec.get("ingress"))):
+                found = mapping(entry)
+                if found.get("from") or found.get("ports") or (item.index, position) in seen:
+                    continue
+                seen.add((item.index, position))
+                yield of_item(
+                    item, ("spec", "ingress", position),
+                    f"lets everybody reach every port of {pod.kind} {pod.name}",
+                    "name those who may in `from`, and the port in `ports`",
+                )  # fmt: skip
+
+
+ALL = (
+    network_dns, network_serving, network_picker, network_group, network_transfer, network_open,
+)  # fmt: skip

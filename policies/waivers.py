@@ -1,0 +1,106 @@
+"""Findings that somebody answers for: in the environment's document, or on the object itself.
+
+A waiver that expired, that says too little or that waives nothing is a finding: what was an
+exception must not become a habit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from policies.model import Context, Finding, Manifest, Violation, Waiver, name_of
+from policies.tree import at, mapping
+
+PREFIX = "policies.tokenworks.dev/waive."
+"""Annotation `policies.tokenworks.dev/waive.RULE: reason; owner; YYYY-MM-DD`."""
+RULE = "waiver"
+NOWHERE = -1
+"""Index of the object of a waiver that names none of the set."""
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_REMEDY = "mend what it waives, and remove it; or argue for it anew with a later day"
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A waiver and where it stands: an object's index, or None for the environment."""
+
+    waiver: Waiver
+    index: int | None
+    path: tuple[str, ...] = ()
+
+
+Found = tuple[Violation, Finding]
+
+
+def apply(
+    objects: Sequence[Manifest], context: Context, found: Sequence[Found], *, every: bool
+) -> list[Found]:
+    """The findings that are not waived; with those about waivers, where every rule was asked."""
+    written = list(_written(objects, context))
+    used: set[int] = set()
+    kept: list[Found] = []
+    for violation, finding in found:
+        waived = False
+        for position, item in enumerate(written):
+            if _covers(item, finding, violation) and _valid(item.waiver, context) is None:
+                used.add(position)
+                waived = True
+        if not waived:
+            kept.append((violation, finding))
+    for position, item in enumerate(written if every else ()):
+        problem = _valid(item.waiver, context)
+        # A part of an environment does not need all of its waivers.
+        whole = item.index is not None or context.whole
+        if problem is None and position not in used and whole:
+            problem = "waives nothing"
+        if problem:
+            kept.append(_about(objects, item, problem))
+    return kept
+
+
+def _written(objects: Sequence[Manifest], context: Context) -> Iterator[_Written]:
+    for waiver in context.waivers:
+        yield _Written(waiver, None)
+    for index, manifest in enumerate(objects):
+        for key, value in mapping(at(manifest, "metadata", "annotations")).items():
+            if str(key).startswith(PREFIX):
+                parts = [part.strip() for part in str(value).split(";")]
+                reason, owner, day = (*parts, "", "", "")[:3]
+                waiver = Waiver(
+                    str(key).removeprefix(PREFIX), name_of(manifest), reason, owner, day
+                )
+                yield _Written(waiver, index, ("metadata", "annotations", str(key)))
+
+
+def _covers(item: _Written, finding: Finding, violation: Violation) -> bool:
+    if item.waiver.rule != finding.rule:
+        return False
+    if item.index is not None:
+        return item.index == violation.index
+    return item.waiver.object == finding.object
+
+
+def _valid(waiver: Waiver, context: Context) -> str | None:
+    """What is wrong with a waiver by itself; None where it counts."""
+    if not waiver.reason or not waiver.owner:
+        return "names no reason or no owner (reason; owner; YYYY-MM-DD)"
+    if not _DAY.fullmatch(waiver.expires):
+        return "names no day on which it expires (reason; owner; YYYY-MM-DD)"
+    if context.today and waiver.expires < context.today:
+        return f"expired on {waiver.expires} (owner: {waiver.owner})"
+    return None
+
+
+def _about(objects: Sequence[Manifest], item: _Written, problem: str) -> Found:
+    waiver = item.waiver
+    index = item.index
+    if index is None:
+        names = [name_of(manifest) for manifest in objects]
+        index = names.index(waiver.object) if waiver.object in names else NOWHERE
+    message = f"the waiver of {waiver.rule} {problem}"
+    finding = Finding(
+        RULE, "error", waiver.object, ".".join(item.path[:2]) if item.path else "", message, _REMEDY
+    )
+    return Violation(index, item.path, message, _REMEDY), finding
