@@ -236,9 +236,9 @@ def _beside_transfer(model: Sourced[ModelRelease], facts: EngineFacts) -> Iterat
     """Prefill and decode hand over KV; what else an engine may do with it at once is few."""
     engine, transfer = model.document.spec.engine, model.document.spec.topology.transfer or "nixl"
     can = facts.tiers_beside_transfer(engine.version or facts.default)
-    places = {_PLACES.get(tier, tier) for tier in can} if transfer == "nixl" else set[str]()
-    for path, tier in _asked(model.document):
-        place = _PLACES.get(tier, tier)
+    places = {PLACES.get(tier, tier) for tier in can} if transfer == "nixl" else set[str]()
+    for path, tier in tiers_asked(model.document):
+        place = PLACES.get(tier, tier)
         if place not in places:
             yield model.problem(
                 path,
