@@ -35,7 +35,7 @@ _HOW: Final = {
     "golden": ("G", "what it renders to is compared, fits the schemas, and no rule finds anything"),
 }
 """How something may be proven: its letter, and what that means; the strongest first."""
-_COLUMNS: Final = {
+COLUMNS: Final = {
     "as it comes": "nothing is said of caches and network",
     "none": "weights: no volume",
     "ephemeral": "weights: the node's disk, lost with the pod",
@@ -121,7 +121,7 @@ def columns(found: Sequence[Row]) -> list[str]:
     """Every cache and network of any row, in the order of the legend."""
     present = {name.removeprefix("played ") for row in found for name in row.columns}
     present = {"as it comes" if name == "played" else name for name in present}
-    return [name for name in _COLUMNS if name in present] + sorted(present - _COLUMNS.keys())
+    return [name for name in COLUMNS if name in present] + sorted(present - COLUMNS.keys())
 
 
 def page(root: Path) -> str:
@@ -145,7 +145,7 @@ def _legend() -> str:
 
 
 def _meanings(names: Sequence[str]) -> str:
-    lines = (f"| {name} | {_COLUMNS[name]} |\n" for name in names)
+    lines = (f"| {name} | {COLUMNS[name]} |\n" for name in names)
     return "| column | what the document says |\n|---|---|\n" + "".join(lines)
 
 

@@ -66,6 +66,8 @@ NETWORKS: Final[dict[str, Overlay]] = {
 
 _UNNAMED: Final = {"revision": None, "tokenSecret": None}
 _IMAGE: Final = "oci://ghcr.io/org/weights:v1@sha256:" + "ef" * 32
+_COMMIT: Final = {"model": {"revision": "01" * 20}}
+_STORE: Final = {"address": "store.kv:50051", "namespace": "kv", "memory": "16G"}
 
 CACHES: Final[dict[str, Overlay]] = {
     SAID_NOTHING: {},
@@ -80,8 +82,18 @@ CACHES: Final[dict[str, Overlay]] = {
     "kv-memory": {"caches": {"kv": {"memoryFraction": 0.8}}},
     "kv-type": {"caches": {"kv": {"dtype": "fp8_e5m2"}}},
     "kv-block": {"caches": {"kv": {"blockSize": 32}}},
-}
-"""Where weights are and stay, reuse of prefixes, size and type of the KV cache."""
+    "prefetch": {
+        **_COMMIT, "caches": {"weights": {"kind": "pvc", "prefetch": True, "storageClass": "efs"}},
+    },
+    "node": {**_COMMIT, "caches": {"weights": {"kind": "node"}}},
+    "offload": {"caches": {"offload": {"cpu": "16Gi"}}},
+    "offload-nvme": {
+        "caches": {"offload": {"cpu": "16Gi", "nvme": {"size": "1Ti", "storageClass": "local"}}},
+    },
+    "lmcache": {"caches": {"distributed": {**_STORE, "kind": "lmcache"}}},
+    "mooncake": {"caches": {"distributed": {**_STORE, "kind": "mooncake"}}},
+}  # fmt: skip
+"""Where weights are and stay, reuse of prefixes, KV on the GPU and beyond it."""
 
 _BASE: Final[Overlay] = {
     "tenant": "research",
@@ -194,6 +206,7 @@ ENVIRONMENT: Final[Overlay] = {
                 "nodes": 10000,
                 "labels": {"tokenworks.dev/pool": name},
                 "taints": [{"key": "nvidia.com/gpu", "value": "present"}],
+                "localStorage": {"path": "/mnt/nvme/weights"},
                 **({"rdma": {"resource": rdma, "perNode": each}} if rdma else {}),
             }
             for name, rdma, each in (

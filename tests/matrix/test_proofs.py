@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hack.matrix import columns, letters, page, proofs, proven, rows
-from tests.matrix.cells import TOPOLOGIES
+from hack.matrix import COLUMNS, columns, letters, page, proofs, proven, rows
+from tests.matrix.cells import CACHES, NETWORKS, SAID_NOTHING, TOPOLOGIES
 from tests.matrix.golden import FOLDER
 from tokenworks.catalog.engines import load_engines
 
@@ -75,6 +75,10 @@ def test_a_cell_is_proven_by_what_speaks_of_it_alone() -> None:
     assert letters(cpu, "none", ENTRIES).islower(), "no GPU-less build of the release we pin"
     ollama = by_name["ollama", "single"]
     assert (proven(ollama, "s3", ENTRIES), letters(ollama, "s3", ENTRIES)) == ([], "")
+
+
+def test_every_column_is_explained() -> None:
+    assert {*CACHES, *NETWORKS, "as it comes"} - {SAID_NOTHING} == COLUMNS.keys()
 
 
 def test_who_picks_is_read_from_what_is_rendered() -> None:
