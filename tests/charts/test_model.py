@@ -707,6 +707,8 @@ class TestAdapterSidecar:
         with_claim = {**longer, "adapters": {**longer["adapters"], "s": LORA["adapters"]["sql-2"]}}
         other = charts.objects("model", values_of(model(lora=with_claim)))
         assert other.one("Deployment") == beside.one("Deployment")
+        only_claims = laid(SIDECAR, {"adapters": {"billing": None}})
+        assert charts.objects("model", values_of(model(lora=only_claims))).pod() == beside.pod()
         texts = [o.one("ConfigMap", "demo-adapters")["data"] for o in (other, beside)]
         assert [set(listed(t["adapters.json"])["adapters"]) for t in texts] == [
             {"billing", "new", "s"},
