@@ -602,6 +602,20 @@ class TestAdapters:
         assert [e["name"] for e in found] == ["HF_ENDPOINT", "HTTPS_PROXY", "HF_TOKEN"]
         assert found[2]["valueFrom"]["secretKeyRef"]["name"] == "hub-token"
 
+    @pytest.mark.parametrize(
+        "weights",
+        [
+            {"caches": {"weights": {"kind": "pvc", "prefetch": True}}},
+            {"model": {"uri": "pvc://weights", "revision": None}},
+        ],
+    )
+    def test_it_gets_the_token_where_the_engine_asks_no_hub(
+        self, charts: Helm, weights: dict[str, Any]
+    ) -> None:
+        objects = charts.objects("model", values_of(model(lora=LORA, **weights)))
+        assert [e["name"] for e in loader(objects)["env"]] == ["HF_TOKEN"]
+        assert "HF_TOKEN" not in objects.env()
+
     def test_a_claim_is_mounted_to_be_read(self, at_start: Objects) -> None:
         mounts = {m["mountPath"]: m for m in loader(at_start)["volumeMounts"]}
         claim = mounts["/claims/adapters"]
@@ -693,6 +707,8 @@ class TestAdapterSidecar:
         with_claim = {**longer, "adapters": {**longer["adapters"], "s": LORA["adapters"]["sql-2"]}}
         other = charts.objects("model", values_of(model(lora=with_claim)))
         assert other.one("Deployment") == beside.one("Deployment")
+        only_claims = laid(SIDECAR, {"adapters": {"billing": None}})
+        assert charts.objects("model", values_of(model(lora=only_claims))).pod() == beside.pod()
         texts = [o.one("ConfigMap", "demo-adapters")["data"] for o in (other, beside)]
         assert [set(listed(t["adapters.json"])["adapters"]) for t in texts] == [
             {"billing", "new", "s"},

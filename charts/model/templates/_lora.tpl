@@ -29,7 +29,7 @@ command:
   {{- include "tokenworks-lib.texts" (list "python3" "-c" (.root.Files.Get "files/adapters.py")) | nindent 2 }}
 args:
   {{- include "model.adapterArguments" . | nindent 2 }}
-{{- with include "model.adapterEnv" .root.Values.engine }}
+{{- with include "model.adapterEnv" .root.Values }}
 env:
   {{- . | nindent 2 }}
 {{- end }}
@@ -59,14 +59,17 @@ other pods.
 {{- end -}}
 
 {{/*
-Of the engine's environment, where the hub is and how it is reached.
+Of the engine's environment, where the hub is and how it is reached; and the hub's token, which the
+engine has not where its weights came before it.
 */}}
 {{- define "model.adapterEnv" -}}
-{{- range $name, $value := pick .env "HF_ENDPOINT" "HTTPS_PROXY" "NO_PROXY" "SSL_CERT_FILE" }}
+{{- range $name, $value := pick .engine.env "HF_ENDPOINT" "HTTPS_PROXY" "NO_PROXY" "SSL_CERT_FILE" }}
 - name: {{ $name | quote }}
   value: {{ $value | quote }}
 {{- end }}
-{{- include "model.secretEnv" . }}
+{{- with .lora.token }}
+{{- include "model.secretEnv" (dict "secretEnv" (dict "HF_TOKEN" (dict "secret" . "key" "token"))) }}
+{{- end }}
 {{- end -}}
 
 {{/*

@@ -89,6 +89,10 @@ def lora_values(
         base=lora.base or (hub if hub != model.spec.model.uri else None),
         replace=not model.spec.caches.prefix or engine.tells_adapters_apart(version),
         claims=() if played else tuple(sorted(claims)),
+        # Whatever is on the list that a sidecar follows: another list must not make other pods.
+        token=model.spec.model.token_secret
+        if not played and (lora.load == "sidecar" or downloads_adapters(lora))
+        else None,
         resources=HELPER,
         adapters={
             name: _adapter(model, name, adapter, engine, played=played)

@@ -209,7 +209,7 @@ def _command(model: ModelRelease, engine: Engine) -> tuple[str, ...]:
 def _secrets(model: ModelRelease, engine: Engine) -> dict[str, SecretKey]:
     """The hub's token, for engines that ask the hub."""
     secret, name = model.spec.model.token_secret, engine.hub_token
-    asks = secret and name and not fetched(model)
+    asks = source(model).scheme == "hf" and not fetched(model)
     return {name: SecretKey(secret=secret, key="token")} if asks and secret and name else {}
 
 

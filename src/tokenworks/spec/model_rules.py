@@ -207,15 +207,17 @@ def _weights(model: Sourced[ModelRelease]) -> Iterator[Problem]:
     """Fields that mean nothing for where the weights are."""
     spec = model.document.spec
     scheme = spec.model.uri.partition("://")[0]
-    for name, value in (
-        ("revision", spec.model.revision),
-        ("tokenSecret", spec.model.token_secret),
+    adapters = spec.lora.adapters.values() if spec.lora else ()
+    asked = scheme == "hf" or any(adapter.scheme == "hf" for adapter in adapters)
+    for name, value, used, allowed in (
+        ("revision", spec.model.revision, scheme == "hf", "hf:// weights"),
+        ("tokenSecret", spec.model.token_secret, asked, "hf:// weights or adapters"),
     ):
-        if value is not None and scheme != "hf":
+        if value is not None and not used:
             yield model.problem(
                 ("spec", "model", name),
                 f"has no meaning with {scheme}:// weights",
-                "hf:// weights",
+                allowed,
                 "remove it",
             )
 

@@ -345,6 +345,9 @@ class LoraValues(Document):
         "restart. Engines that tell cached KV apart by name alone would mix them up."
     )
     claims: tuple[Name, ...] = Field(description="Claims that adapters are copied from.")
+    token: Name | None = Field(
+        default=None, description="Secret with the hub's token in key `token`."
+    )
     resources: SmallResources = Field(description="What the container that loads asks for.")
     adapters: Annotated[dict[AdapterName, AdapterValues], Field(min_length=1)] = Field(
         description="Name that requests use: the adapter."
