@@ -231,6 +231,11 @@ def idle(container: Container, command: Command) -> bool:
     return command.program in facts.idle_programs
 
 
+def helps(container: Container) -> bool:
+    """An image beside engines: a proxy, a router, an exporter. Its pod is ready when they are."""
+    return _facts().other_image.search(repository_of(container.image).lower()) is not None
+
+
 def repository_of(image: str) -> str:
     """An image reference without tag and digest."""
     name = image.partition("@")[0]
