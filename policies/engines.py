@@ -191,7 +191,7 @@ def _classify(container: Container, command: Command) -> tuple[Engine | None, Mo
     engine = by_image if by_image and not by_image.gpu else by_command or by_image
     if engine is None or (by_command is None and idle(container, command)):
         return None, "none"
-    if by_command is None and str(container.pod.object.get("apiVersion")).startswith("ray.io/"):
+    if by_command is None and not _RAY.isdisjoint(container.pod.path):
         # KubeRay starts Ray there, whatever the image would start.
         return None, "none"
     steady = container.pod.long_running and container.kind != "init"
@@ -209,6 +209,7 @@ def _may_start(container: Container, command: Command) -> bool:
     return command.program not in _INTERPRETERS or bool(_accelerators(container.spec))
 
 
+_RAY = frozenset({"headGroupSpec", "workerGroupSpecs"})
 _INTERPRETERS = frozenset({"python", "python3", "uvicorn", "gunicorn", "node", "pip", "curl"})
 
 
@@ -229,6 +230,11 @@ def idle(container: Container, command: Command) -> bool:
     if facts.idle_images.search(repository_of(container.image).lower()):
         return True
     return command.program in facts.idle_programs
+
+
+def helps(container: Container) -> bool:
+    """An image beside engines: a proxy, a router, an exporter. Its pod is ready when they are."""
+    return _facts().other_image.search(repository_of(container.image).lower()) is not None
 
 
 def repository_of(image: str) -> str:

@@ -89,8 +89,9 @@ class Graph:
     def near(self, kind: str, namespace: str, name: str) -> str | None:
         """A name of that kind which looks like it."""
         names = [i.name for i in self.of_kind(kind) if i.namespace == namespace]
-        close = get_close_matches(name, names, 1, 0.8)
-        return close[0] if close else None
+        close = get_close_matches(name, names, 3, 0.8)
+        # A prefix or suffix is what tools add: another name, and no slip.
+        return next((other for other in close if not _extended(name, other)), None)
 
     def brings(self, kind: str, namespace: str) -> bool:
         """Whether the set holds objects of that kind in that namespace."""
@@ -124,6 +125,12 @@ class Graph:
         return any(not pod.labels_known for pod in self.pods if pod.namespace == namespace) or any(
             item.group not in _BUILT_IN and item.namespace == namespace for item in self.items
         )
+
+
+def _extended(name: str, other: str) -> bool:
+    """Whether one name is the other with a part more."""
+    shorter, longer = sorted((name, other), key=len)
+    return longer.startswith(f"{shorter}-") or longer.endswith(f"-{shorter}")
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from policies.engines import Program, idle, program_of
+from policies.engines import Program, helps, idle, program_of
 from policies.graph import Graph
 from policies.model import Manifest
 from policies.pods import Pod, flatten, pods_of
@@ -59,7 +59,7 @@ class Inventory:
             return False
         if program.mode != "none":
             return program.mode == "server"
-        if idle(container, program.command):
+        if idle(container, program.command) or helps(container):
             return False
         return self._pooled(program) or _holds_gpu(program)
 

@@ -157,7 +157,8 @@ class Pod:
                 spec: Mapping[str, Any] = item
                 sidecar = kind == "init" and spec.get("restartPolicy") == "Always"
                 path = self.places.get((key, str(spec.get("name")))) or (*self.path, key, position)
-                partial = self.kind in _COMPLETED or (self.custom and "image" not in spec)
+                # Without an image it is a part of a container, that a tool or controller completes.
+                partial = self.kind in _COMPLETED or "image" not in spec
                 yield Container(self, "sidecar" if sidecar else kind, path, spec, partial)
         if self.single is not None:
             yield Container(

@@ -33,18 +33,25 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 
 
 def _problem(script: str, engine: re.Pattern[str]) -> str | None:
-    if re.search(r"(^|[\s;&|])eval\s+(?!['\"]?exec\s)", script):
-        return "is started by eval in a shell, which swallows SIGTERM"
+    seen = False
     for text, after in _statements(script):
         if not engine.search(text.lower()):
             continue
+        seen = True
+        if re.match(r"eval\s+(?!['\"]?exec\s)", text):
+            return _EVAL
         if after in ("|", "|&"):
             return "is piped in a shell, which swallows SIGTERM and its exit code"
         if after == "&":
             return "runs in the background of a shell, which does not pass SIGTERM on"
-        if not _EXEC.match(text) and not re.match(r"eval\s+['\"]?exec\s", text):
+        if not _EXEC.match(text) and not text.startswith("eval"):
             return "runs under a shell without exec, which does not pass SIGTERM on"
+    if not seen and re.search(r"(^|[\s;&|])eval\s+(?!['\"]?exec\s)", script):
+        return _EVAL
     return None
+
+
+_EVAL = "is started by eval in a shell, which swallows SIGTERM"
 
 
 def _statements(script: str) -> Iterator[tuple[str, str]]:

@@ -62,7 +62,7 @@ def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
 def _images(inventory: Inventory) -> Iterator[_Image]:
     for program in inventory.programs:
         container = program.container
-        if container.completed and "image" not in container.spec:
+        if container.pod.custom and "image" not in container.spec:
             continue
         path = (*container.path, "image")
         yield _Image(container.pod, path, container.title, container.spec.get("image"))

@@ -183,7 +183,7 @@ def _is_main(program: Program, name: str) -> bool:
 def progress_deadline(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.serving():
         pod = program.container.pod
-        if pod.kind != "Deployment" or not program.needs_gpu:
+        if pod.kind != "Deployment":
             continue
         deadline = integer(at(pod.object, "spec", "progressDeadlineSeconds"), 600)
         probe = mapping(program.container.spec.get("startupProbe"))

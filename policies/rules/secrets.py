@@ -81,11 +81,17 @@ def _flags(program: Program) -> Iterator[Violation]:
             )
 
 
+_NOTHING = frozenset(
+    {"empty", "none", "null", "dummy", "fake", "not-needed", "not_needed", "n/a", "-", "false"}
+)
+"""What clients give where no key is wanted."""
+
+
 def _is_literal(value: object) -> bool:
     """Text that is the credential itself. What a shape gives away is found already."""
     if not isinstance(value, str) or isinstance(value, Unknown) or kind_of(value):
         return False
-    return bool(value) and not value.startswith("$")
+    return bool(value) and not value.startswith("$") and value.lower() not in _NOTHING
 
 
 def _arguments(container: Container) -> Iterator[Violation]:

@@ -199,3 +199,34 @@ def test_a_link_that_leads_nowhere_is_said(tmp_path: Path) -> None:
 def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     assert read_paths([str(tmp_path)], io.BytesIO()).files == 0
+
+
+def test_patches_of_a_kustomization_are_no_objects(tmp_path: Path) -> None:
+    write(tmp_path, "base.yaml", POD)
+    write(tmp_path, "patch.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {x: 1}\n")
+    write(tmp_path, "ops.yaml", "- op: remove\n  path: /spec\n")
+    kustomization = "resources: [base.yaml]\npatches:\n- path: patch.yaml\n- {path: ./ops.yaml}\n"
+    write(tmp_path, "kustomization.yaml", kustomization)
+    reading = read(tmp_path)
+    assert reading.findings == ()
+    assert [Path(item.file).name for item in reading.objects] == ["base.yaml"]
+    assert kinds(read(tmp_path / "patch.yaml")) == ["Pod"]
+
+
+def test_long_lists_are_read_whole(tmp_path: Path) -> None:
+    item = {"apiVersion": "v1", "kind": "ConfigMap", "data": {f"k{n}": "v" for n in range(50)}}
+    items = [{**item, "metadata": {"name": f"c{n}"}} for n in range(4200)]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    reading = read(write(tmp_path, "list.json", text))
+    assert reading.findings == ()
+    assert len(reading.objects) == 4200
+
+
+def test_columns_point_at_the_key(tmp_path: Path) -> None:
+    text = f"{POD}spec:\n  containers:\n  - name: x\n    image: y\n"
+    item = read(write(tmp_path, "a.yaml", text)).objects[0]
+    assert item.place(("spec", "containers", 0, "image")) == (8, 5)
+    assert item.place(("spec", "containers", 0, "startupProbe")) == (7, 5)
+    flow = "{apiVersion: v1, kind: Pod, spec: {containers: [{name: x, image: y}]}}\n"
+    item = read(write(tmp_path, "b.yaml", flow)).objects[0]
+    assert item.place(("spec", "containers", 0, "image")) == (1, 59)

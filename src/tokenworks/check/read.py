@@ -75,7 +75,12 @@ def read_paths(paths: Sequence[str], stdin: BinaryIO) -> Reading:
     Raises UsageError when a path does not exist.
     """
     parts: list[_Part] = []
+    patches: dict[Path, frozenset[str]] = {}
     for name, named in dict(_files(paths)).items():
+        folder = Path(name).parent
+        if not named and Path(name).name in patches.setdefault(folder, _patches(folder)):
+            parts.append(_Part(name, (), ()))  # kustomize adds it to an object that is elsewhere
+            continue
         parts.append(_read_file(name, stdin, named=named))
     return Reading(
         tuple(item for part in parts for item in part.objects),
@@ -97,6 +102,26 @@ def _files(paths: Iterable[str]) -> Iterator[tuple[str, bool]]:
             yield os.path.normpath(name), True
         else:
             raise UsageError(f"{name}: no such file or folder; name one, or - for standard input")
+
+
+_KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+_PATCHES: Final = ("patches", "patchesStrategicMerge", "patchesJson6902")
+
+
+def _patches(folder: Path) -> frozenset[str]:
+    """Files of a folder that its kustomization uses as patches: they are parts of objects."""
+    found: set[str] = set()
+    for name in _KUSTOMIZATIONS:
+        path = folder / name
+        text = _text(_bytes(path)) if path.is_file() else ""
+        for document in read_yaml(text).documents if isinstance(text, str) else ():
+            for key in _PATCHES:
+                listed = node_at(document, (key,))
+                for item in listed.items if isinstance(listed, ListNode) else ():
+                    named = item if isinstance(item, Scalar) else node_at(item, ("path",))
+                    if isinstance(named, Scalar):
+                        found.add(os.path.normpath(named.text))
+    return frozenset(found)
 
 
 def _below(folder: Path) -> Iterator[str]:

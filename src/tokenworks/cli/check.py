@@ -71,6 +71,14 @@ def check_command(
             help="How strict to be (default: what the environment says; prod for other files).",
         ),
     ] = None,
+    live: Annotated[
+        str | None,
+        typer.Option(
+            "--live",
+            metavar="NAMESPACE",
+            help="Check what runs in this namespace of ENV's cluster.",
+        ),
+    ] = None,
 ) -> None:
     """Check manifests: probes, GPU limits, digests, NetworkPolicies and more.
 
@@ -87,15 +95,22 @@ def check_command(
     Example: ./tokenworks check local
 
     Example: helm template my-chart | ./tokenworks check -
+
+    Example: ./tokenworks check local --live research
     """
     named = [target for target in targets if target in environments()]
     if named and len(targets) > 1:
         raise UsageError(
             f"{named[0]} is an environment: check it alone, or write ./{named[0]} for the folder"
         )
+    if live is not None and not named:
+        raise UsageError("--live wants the environment whose cluster it is: check ENV --live NS")
     from tokenworks.check.report import FORMATS  # noqa: PLC0415 - start-up time of --help
 
-    found = _environment(named[0], profile) if named else _paths(targets, profile)
+    if named and live is not None:
+        found = _live(named[0], live, profile)
+    else:
+        found = _environment(named[0], profile) if named else _paths(targets, profile)
     report = replace(found, level=level.value)
     print(FORMATS[output.value](report))
     if output in (Format.JSON, Format.SARIF):
@@ -145,6 +160,13 @@ def _context(name: str) -> Context:
     return replace(context, whole=False)
 
 
+def _live(name: str, namespace: str, profile: Profile | None) -> Report:
+    from tokenworks.check.live import check_live  # noqa: PLC0415
+    from tokenworks.cli.endpoint import kubectl  # noqa: PLC0415
+
+    return check_live(kubectl(load(name)), namespace, _with(_context(name), profile))
+
+
 def _with(context: Context, profile: Profile | None) -> Context:
     return context if profile is None else replace(context, profile=profile.value)
 
@@ -185,3 +207,32 @@ def explain(
         return
     for name in rules.rule_ids():
         print(f"{name:16} {rules.title(name)}")
+
+
+def admission_command(
+    environment: Annotated[
+        str, typer.Argument(metavar="ENV", help="The environment whose profile and waivers count.")
+    ],
+    rules: Annotated[
+        bool, typer.Option("--rules", help="Say of each rule whether it is asked, and why not.")
+    ] = False,
+) -> None:
+    """Print the rules that one object shows by itself as admission policies for its cluster.
+
+    ValidatingAdmissionPolicies and their bindings: errors are denied, warnings are said.
+
+    Example: ./tokenworks admission dev | kubectl apply -f -
+    """
+    import yaml  # noqa: PLC0415 - start-up time of --help
+
+    from policies import RULES  # noqa: PLC0415
+    from policies.admission import admission, elsewhere  # noqa: PLC0415
+
+    if environment not in environments():
+        raise UsageError(f"{environment}: no such environment ({', '.join(environments())})")
+    if rules:
+        for rule in RULES:
+            print(f"{rule.id:26} {elsewhere(rule) or 'asked in admission'}")
+        return
+    made = admission(RULES, _context(environment))
+    print(yaml.safe_dump_all(made, sort_keys=False, width=100), end="")

@@ -35,6 +35,7 @@ def build() -> typer.Typer:
     app.command("render")(render.render_command)
     app.command("check")(check.check_command)
     app.command("explain")(check.explain)
+    app.command("admission")(check.admission_command)
     app.add_typer(new.app, name="new")
     app.add_typer(local.app, name="local")
     app.command("doctor")(doctor.doctor)
