@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import yaml
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
-from tokenworks.catalog.engines import IsoDate
 from tokenworks.spec.common import Document, Quantity
 
 HERE: Final = Path(__file__).parent
+_Date = Annotated[str, BeforeValidator(str)]
 Purchase = Literal["on-demand", "spot", "reservation", "capacity-block"]
 """How capacity is bought. A reservation is an on-demand capacity reservation."""
 HOURS_PER_MONTH: Final = 730
@@ -23,7 +23,7 @@ class Source(Document):
     """Where facts were read, and when."""
 
     where: str
-    date: IsoDate
+    date: _Date
 
 
 class Accelerator(Document):
