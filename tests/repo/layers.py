@@ -95,6 +95,18 @@ LAYERS = (
         "Pulumi runs as a program of its own, never inside the command line",
     ),
     Layer(
+        "components/aws/*",
+        (
+            "components",
+            "pulumi",
+            "pulumi_aws",
+            "tokenworks.spec",
+            "tokenworks.errors",
+            "tokenworks.render.aws",
+        ),
+        "a component gets typed arguments; it reads no files and looks nothing up",
+    ),
+    Layer(
         "components/*",
         (
             "components",
@@ -111,6 +123,7 @@ LAYERS = (
         (
             "components",
             "pulumi",
+            "tokenworks.catalog.engines",
             "tokenworks.check",
             "tokenworks.spec",
             "tokenworks.render",
@@ -130,6 +143,11 @@ LAYERS = (
         "local/pulumi_host/*",
         ("local.pulumi_host", "tokenworks.errors", "pulumi", "grpc", "google.protobuf"),
         "stands in for Pulumi's Python host",
+    ),
+    Layer(
+        "local/aws_standin/*",
+        ("local.aws_standin", "local.pulumi_host.stubs", "grpc", "google.protobuf", "yaml"),
+        "stands in for the AWS provider; the SDK whose types it reads is data to it",
     ),
     Layer(
         "local/*",

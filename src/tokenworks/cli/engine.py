@@ -64,6 +64,18 @@ class Engine:
         return self.folder / "project"
 
     @property
+    def config(self) -> Path:
+        """File of the stack's settings."""
+        return self.project / f"Pulumi.{self.stack}.yaml"
+
+    def of(self, stack: str) -> Engine:
+        """The same for another Pulumi stack of the environment."""
+        one = replace(self, stack=stack, variables={**self.variables, "PULUMI_STACK": stack})
+        if "PULUMI_OPTION_CONFIG_FILE" in self.variables:
+            one.variables["PULUMI_OPTION_CONFIG_FILE"] = str(one.config)
+        return one
+
+    @property
     def interrupted(self) -> Path:
         """A file that is there while a run changes the cluster, and after one that was killed."""
         return self.folder / "running"
@@ -125,8 +137,24 @@ def policy_context(stack: Stack) -> str:
     return context_of(stack, local_image_names()).to_json()
 
 
-def engine_of(stack: Stack) -> Engine:
+def engines_of(stack: Stack) -> tuple[Engine, ...]:
+    """The engines of an environment's Pulumi stacks, in the order in which they are applied.
+
+    Raises:
+        TokenworksError: a build failed.
+    """
+    from tokenworks.spec.stacks import pulumi_stacks  # noqa: PLC0415
+
+    first = engine_of(stack)
+    return tuple(first.of(name) for name in pulumi_stacks(stack))
+
+
+def engine_of(stack: Stack, offline: bool = False) -> Engine:
     """The engine for an environment; programs are built when absent.
+
+    Args:
+        stack: the environment's documents.
+        offline: keep a state of its own, which a preview begins anew.
 
     Raises:
         TokenworksError: a build failed.
@@ -137,9 +165,10 @@ def engine_of(stack: Stack) -> Engine:
     # Resolved: with the settings of `env` in the shell, `pulumi` on PATH is our own link.
     programs = {name: path.resolve() for name, path in ensure(*PROGRAMS).items()}
     state = _private(state_root() / "pulumi")
-    folder = _private(state / stack.name)
+    folder = _private(state / "offline" / stack.name if offline else state / stack.name)
     # A local cluster's state belongs to this machine; elsewhere the user's own settings win.
-    here = stack.environment.spec.cluster.provider == "local"
+    provider = stack.environment.spec.cluster.provider
+    here = offline or provider == "local"
     ours = f"file://{folder}"
     users = "PULUMI_ACCESS_TOKEN" in os.environ or "PULUMI_BACKEND_URL" in os.environ
     own = here or not users or os.environ.get("PULUMI_BACKEND_URL") == ours
@@ -153,6 +182,9 @@ def engine_of(stack: Stack) -> Engine:
         "PULUMI_OPTION_POLICY_PACK": str(root() / "policies"),
         "TOKENWORKS_POLICY_CONTEXT": policy_context(stack),
     }
+    if offline or provider != "aws":
+        # The AWS provider's SDK may be installed, for other environments: fetch nothing for it.
+        variables["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
     places = ("TOKENWORKS_STATE", "TOKENWORKS_CACHE")
     variables |= {name: os.environ[name] for name in places if name in os.environ}
     tuning = {"GOGC": "400", "GOMEMLIMIT": "768MiB"}
@@ -160,7 +192,7 @@ def engine_of(stack: Stack) -> Engine:
     if own:
         variables["PULUMI_BACKEND_URL"] = ours
         variables["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(_passphrase(state / "passphrase"))
-        variables["PULUMI_OPTION_CONFIG_FILE"] = str(engine.project / f"Pulumi.{stack.name}.yaml")
+        variables["PULUMI_OPTION_CONFIG_FILE"] = str(engine.config)
         # The state is read here too, as it is.
         variables["PULUMI_DIY_BACKEND_GZIP"] = variables["PULUMI_DIY_BACKEND_ZSTD"] = "false"
         # Each run would add two copies of the state to the history.

@@ -251,6 +251,9 @@ class Dns(Document):
             max_length=200,
         ),
     ] = Field(description="Public hosted zone that exists already and holds gateway.hostname.")
+    zone_id: Annotated[
+        str, Form(r"Z[A-Z0-9]{5,31}", "an identifier such as Z0123456789ABCDEFGHIJ")
+    ] = Field(description="Its identifier in Route 53.")
 
 
 class AwsCluster(Document):
