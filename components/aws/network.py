@@ -134,5 +134,8 @@ class Network(pulumi.ComponentResource):
 
     def _associate(self, part: str, subnet: aws.ec2.Subnet, table: aws.ec2.RouteTable) -> None:
         aws.ec2.RouteTableAssociation(
-            f"{self._name}-{part}", subnet_id=subnet.id, route_table_id=table.id, opts=self._child
+            f"{self._name}-{part}-association",
+            subnet_id=subnet.id,
+            route_table_id=table.id,
+            opts=self._child,
         )

@@ -13,7 +13,7 @@ from google.protobuf import empty_pb2
 
 from local.aws_standin import schema
 from local.aws_standin.services import Checker
-from local.aws_standin.values import properties
+from local.aws_standin.values import properties, same
 from local.pulumi_host.stubs import plugin_pb2, provider_pb2_grpc
 from local.pulumi_host.stubs import provider_pb2 as pb
 
@@ -84,7 +84,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         token = request.type or request.urn.split("::")[2].split("$")[-1]
         before, after = properties(request.old_inputs or request.olds), properties(request.news)
         left = set(request.ignoreChanges)
-        changed = sorted(n for n in before.keys() | after.keys() if before.get(n) != after.get(n))
+        names = before.keys() | after.keys()
+        changed = sorted(n for n in names if not same(before.get(n), after.get(n)))
         changed = [name for name in changed if name not in left]
         replaces = [name for name in changed if name in self._replaces.get(token, [])]
         some = pb.DiffResponse.DIFF_SOME if changed else pb.DiffResponse.DIFF_NONE

@@ -28,3 +28,16 @@ def plain(value: Any) -> Any:
 def properties(message: Struct) -> dict[str, Any]:
     """A message's properties as plain values."""
     return cast("dict[str, Any]", plain(MessageToDict(message)))
+
+
+def same(before: Any, after: Any) -> bool:
+    """Whether two values are alike as far as both are known."""
+    if UNKNOWN in (before, after):
+        return True
+    if isinstance(before, dict) and isinstance(after, dict):
+        old, new = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
+        return old.keys() == new.keys() and all(same(old[key], new[key]) for key in old)
+    if isinstance(before, list) and isinstance(after, list):
+        pairs = cast("list[Any]", before), cast("list[Any]", after)
+        return len(pairs[0]) == len(pairs[1]) and all(map(same, *pairs))
+    return before == after

@@ -298,8 +298,8 @@ def select(engine: Engine) -> None:
         run(engine, ("refresh", "--yes", "--skip-preview", "--clear-pending-creates"), quiet=True)
 
 
-def _call(engine: Engine, *arguments: str) -> None:
-    """A `pulumi` that works on no cluster; its output matters only when it fails."""
+def _call(engine: Engine, *arguments: str) -> str:
+    """What a `pulumi` says that works on no cluster; its errors matter only when it fails."""
     result = subprocess.run(
         [str(engine.pulumi), *arguments, "--non-interactive"], cwd=root(),
         env=_environment(engine), stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -307,6 +307,7 @@ def _call(engine: Engine, *arguments: str) -> None:
     )  # fmt: skip
     if result.returncode != 0:
         raise TokenworksError(f"pulumi {' '.join(arguments)} failed: {result.stderr.strip()}")
+    return result.stdout
 
 
 def exists(engine: Engine) -> bool:

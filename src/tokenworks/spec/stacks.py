@@ -28,7 +28,9 @@ def load_pulumi_stack(root: Path, name: str) -> tuple[Stack, tuple[Layer, ...]]:
     """
     environment, _, suffix = name.rpartition("-")
     names = environment_names(root)
-    own: tuple[Layer, ...] = tuple(layer for layer in LAYERS if layer == suffix and environment in names)
+    own: tuple[Layer, ...] = tuple(
+        layer for layer in LAYERS if layer == suffix and environment in names
+    )
     alone = name not in names and bool(own)
     stack = load_stack(root, environment if alone else name)
     known = pulumi_stacks(stack)

@@ -83,10 +83,17 @@ class Accelerated(Instance):
         return self.dollars_per_hour if purchase in ("on-demand", "reservation") else None
 
 
+class ControlPlane(Source):
+    """A cluster without nodes."""
+
+    dollars_per_hour: float
+
+
 class Prices(Source):
     """Where the prices hold."""
 
     region: str
+    control_plane: ControlPlane
 
 
 class Hugepages(Source):
