@@ -105,7 +105,8 @@ def up(
         from tokenworks.cli.local import bring_up  # noqa: PLC0415
 
         bring_up(stack, [o for release in releases for o in release.objects])
-    pulumis = [pulumi.applying(releases) for pulumi in engine.engines_of(stack)]
+    on_aws = stack.environment.spec.cluster.provider == "aws"
+    pulumis = [p.applying(releases, on_aws=on_aws) for p in engine.engines_of(stack)]
     for pulumi in pulumis:
         engine.select(pulumi)
     if pulumis[0].own_backend and not here:

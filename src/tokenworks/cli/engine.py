@@ -47,12 +47,13 @@ class Engine:
         """Whether state is kept on this machine, by us."""
         return self.variables.get("PULUMI_BACKEND_URL") == f"file://{self.folder}"
 
-    def applying(self, checked: Iterable[Release]) -> Engine:
+    def applying(self, checked: Iterable[Release], *, on_aws: bool = False) -> Engine:
         """The same for releases that have been checked: as they are, and without the policy pack,
-        which has the same rules."""
+        which has the same rules, and more only about AWS."""
         file = self.folder / "rendered.json"
         write(checked, file)
-        kept = {k: v for k, v in self.variables.items() if k != "PULUMI_OPTION_POLICY_PACK"}
+        dropped = () if on_aws else ("PULUMI_OPTION_POLICY_PACK",)
+        kept = {k: v for k, v in self.variables.items() if k not in dropped}
         return replace(self, variables={**kept, VARIABLE: str(file)})
 
     @property
