@@ -11,28 +11,26 @@ sys.path.insert(0, str(ROOT / "src"))
 
 import pulumi  # noqa: E402
 
-from components import Environment, EnvironmentArgs, cluster_of, served_names  # noqa: E402
+from components import Program, build  # noqa: E402
 from local import cluster, images, toolchain  # noqa: E402
+from tokenworks.catalog.engines import load_engines  # noqa: E402
 from tokenworks.check.apply import refuse  # noqa: E402
 from tokenworks.errors import TokenworksError  # noqa: E402
 from tokenworks.render import RenderTools  # noqa: E402
 from tokenworks.render.handover import handed_over, releases_of  # noqa: E402
-from tokenworks.spec.load import load_stack  # noqa: E402
+from tokenworks.spec.stacks import load_pulumi_stack  # noqa: E402
 
 
 def main() -> None:
-    """Register every resource of the environment."""
-    stack = load_stack(ROOT, pulumi.get_stack())
+    """Register every resource of the stack."""
+    stack, layers = load_pulumi_stack(ROOT, pulumi.get_stack())
     helm = toolchain.ensure("helm")["helm"]
     releases = releases_of(stack, RenderTools(helm, toolchain.module_dir), os.environ)
     # What was handed over has been checked by who did; plain `pulumi up` is checked here.
     if not handed_over(os.environ):
         refuse(stack, releases, images.local_image_names(), preview=pulumi.runtime.is_dry_run())
-    access = cluster_of(stack, cluster.kubeconfig_path(stack.name))
-    environment = Environment(stack.name, EnvironmentArgs(access, releases, served_names(stack)))
-    pulumi.export("gateway", environment.gateway)
-    pulumi.export("models", environment.models)
-    pulumi.export("namespaces", environment.namespaces)
+    kubeconfig = cluster.kubeconfig_path(stack.name)
+    build(Program(stack, layers, releases, kubeconfig, load_engines().engine("vllm").user))
 
 
 try:

@@ -6,5 +6,14 @@ They take rendered objects and typed arguments, and read neither files nor confi
 from components.cluster import ClusterArgs, cluster_of
 from components.environment import Environment, EnvironmentArgs
 from components.model import served_names
+from components.program import Program, build
 
-__all__ = ["ClusterArgs", "Environment", "EnvironmentArgs", "cluster_of", "served_names"]
+__all__ = [
+    "ClusterArgs",
+    "Environment",
+    "EnvironmentArgs",
+    "Program",
+    "build",
+    "cluster_of",
+    "served_names",
+]

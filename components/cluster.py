@@ -15,8 +15,9 @@ from tokenworks.spec.stack import Stack
 class ClusterArgs:
     """How the cluster is reached."""
 
-    kubeconfig: str | None = None
-    """Path of the file; default: what $KUBECONFIG names. It may be absent in a preview."""
+    kubeconfig: pulumi.Input[str] | None = None
+    """Path of the file, or what it says; default: what $KUBECONFIG names. A file may be absent in
+    a preview."""
     context: str | None = None
     """Context of the file; default: its current one."""
     identity: str = "local"

@@ -38,6 +38,11 @@ class Environment(pulumi.ComponentResource):
     """What the `model` field of requests may be."""
     namespaces: list[str]
     """The tenants' namespaces."""
+    provider: pulumi.ProviderResource
+    """What objects are applied through."""
+    has_gateway: bool
+    ready_tenants: list[pulumi.Resource]
+    """What to wait for in order to wait for every tenant."""
 
     def __init__(
         self, name: str, args: EnvironmentArgs, opts: pulumi.ResourceOptions | None = None
@@ -53,6 +58,8 @@ class Environment(pulumi.ComponentResource):
             after = [built[need] for need in release.needs if need in built]
             built[release.name] = _component(release, after, versions, args.served_names, applied)
         gateways = [r for r in built.values() if isinstance(r, Gateway)]
+        self.provider, self.has_gateway = cluster.provider, bool(gateways)
+        self.ready_tenants = [o for r in built.values() if isinstance(r, Tenant) for o in r.last]
         self.gateway = gateways[0].address if gateways else pulumi.Output.from_input(None)
         self.models = sorted(r.served_name for r in built.values() if isinstance(r, Model))
         self.namespaces = sorted(

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 from tokenworks.errors import TokenworksError
 
 if TYPE_CHECKING:
-    from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
+    from pulumi.runtime.proto import (
+        language_pb2,
+        language_pb2_grpc,
+        plugin_pb2,
+        provider_pb2,
+        provider_pb2_grpc,
+    )
 else:
     _spec = find_spec("pulumi")
     if _spec is None or not _spec.submodule_search_locations:
@@ -29,5 +35,13 @@ else:
     language_pb2 = importlib.import_module("pulumi_stubs.language_pb2")
     language_pb2_grpc = importlib.import_module("pulumi_stubs.language_pb2_grpc")
     plugin_pb2 = importlib.import_module("pulumi_stubs.plugin_pb2")
+    provider_pb2 = importlib.import_module("pulumi_stubs.provider_pb2")
+    provider_pb2_grpc = importlib.import_module("pulumi_stubs.provider_pb2_grpc")
 
-__all__ = ["language_pb2", "language_pb2_grpc", "plugin_pb2"]
+__all__ = [
+    "language_pb2",
+    "language_pb2_grpc",
+    "plugin_pb2",
+    "provider_pb2",
+    "provider_pb2_grpc",
+]

@@ -24,6 +24,7 @@ class Registered:
     depends_on: frozenset[str]
     """Names of what it waits for."""
     retained: bool
+    protected: bool
     timeout: str
     aliases: tuple[str, ...]
     """Other type tokens it may be known under."""
@@ -31,13 +32,41 @@ class Registered:
     provider: str
 
     @property
+    def above(self) -> str:
+        """Type token of the component that it is part of."""
+        return self.parents[-2]
+
+    @property
     def parents(self) -> list[str]:
         """Type tokens from the outermost component to the resource itself."""
         return self.urn.split("::")[2].split("$")
 
 
+_AWS: dict[str, dict[str, Any]] = {
+    "aws:eks/cluster:Cluster": {
+        "endpoint": "https://example.eks.internal",
+        "certificateAuthority": {"data": "Y2E="},
+        "vpcConfig": {"clusterSecurityGroupId": "sg-cluster"},
+        "kubernetesNetworkConfig": {"serviceIpv4Cidr": "172.20.0.0/16"},
+    },
+    "aws:eks/nodeGroup:NodeGroup": {
+        "resources": [{"autoscalingGroups": [{"name": "asg"}]}],
+    },
+    "aws:acm/certificate:Certificate": {
+        "domainValidationOptions": [
+            {"resourceRecordName": "_x", "resourceRecordType": "CNAME", "resourceRecordValue": "_y"}
+        ],
+    },
+    "aws:ec2/launchTemplate:LaunchTemplate": {"latestVersion": 1},
+    "aws:fsx/lustreFileSystem:LustreFileSystem": {
+        "dnsName": "fs.example.internal", "mountName": "mount",
+    },
+}  # fmt: skip
+"""What AWS adds to what it is told, by type."""
+
+
 class _Cluster(Mocks):
-    """Every object is created as asked; a Gateway gets an address."""
+    """Every object is created as asked; a Gateway gets an address, AWS adds what it knows."""
 
     def call(self, args: MockCallArgs) -> tuple[dict[str, Any], None]:
         raise AssertionError(f"components look nothing up: {args.token}")
@@ -46,7 +75,19 @@ class _Cluster(Mocks):
         state = dict(args.inputs)
         if args.typ.endswith(":Gateway") and args.typ.startswith("kubernetes:"):
             state["status"] = {"addresses": [{"value": "gateway.example.internal"}]}
+        if args.typ.startswith("aws:"):
+            state |= {
+                "arn": f"arn:aws:test:::{args.name}",
+                **_merged(state, _AWS.get(args.typ, {})),
+            }
         return args.name, state
+
+
+def _merged(given: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: {**given.get(key, {}), **value} if isinstance(value, dict) else value
+        for key, value in known.items()
+    }
 
 
 class _Monitor(MockMonitor):
@@ -69,6 +110,7 @@ def _registered(urn: str, request: resource_pb2.RegisterResourceRequest) -> Regi
         inputs=pulumi.runtime.rpc.deserialize_properties(request.object, keep_unknowns=True),
         depends_on=frozenset(dependency.split("::")[-1] for dependency in request.dependencies),
         retained=request.retainOnDelete,
+        protected=request.protect,
         timeout=request.customTimeouts.create,
         aliases=tuple(alias.spec.type for alias in request.aliases),
         ignored=tuple(request.ignoreChanges),
@@ -85,7 +127,7 @@ def run(program: Callable[[], Any]) -> dict[str, Registered]:
     set_mocks(_Cluster(), project="tokenworks", stack="test", preview=False, monitor=monitor)
     pulumi.runtime.test(program)()
     names = [r.name for r in monitor.seen]
-    assert len(set(names)) == len(names), "two resources of one name"
+    assert len(set(names)) == len(names), f"resources of one name: {names}"
     return {r.name: r for r in monitor.seen}
 
 

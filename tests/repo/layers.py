@@ -99,6 +99,18 @@ LAYERS = (
         "Pulumi runs as a program of its own, never inside the command line",
     ),
     Layer(
+        "components/aws/*",
+        (
+            "components",
+            "pulumi",
+            "pulumi_aws",
+            "tokenworks.spec",
+            "tokenworks.errors",
+            "tokenworks.render.aws",
+        ),
+        "a component gets typed arguments; it reads no files and looks nothing up",
+    ),
+    Layer(
         "components/*",
         (
             "components",
@@ -115,6 +127,7 @@ LAYERS = (
         (
             "components",
             "pulumi",
+            "tokenworks.catalog.engines",
             "tokenworks.check",
             "tokenworks.spec",
             "tokenworks.render",
@@ -134,6 +147,11 @@ LAYERS = (
         "local/pulumi_host/*",
         ("local.pulumi_host", "tokenworks.errors", "pulumi", "grpc", "google.protobuf"),
         "stands in for Pulumi's Python host",
+    ),
+    Layer(
+        "local/aws_standin/*",
+        ("local.aws_standin", "local.pulumi_host.stubs", "grpc", "google.protobuf", "yaml"),
+        "stands in for the AWS provider; the SDK whose types it reads is data to it",
     ),
     Layer(
         "local/*",

@@ -71,6 +71,7 @@ sys.meta_path.insert(0, OnlyBase())
 import tokenworks.cli.main
 """
     others = {"pulumi", "pulumi_kubernetes", "pulumi_policy", "grpc", "cryptography"}
+    others |= {"pulumi_aws", "botocore"}
     others |= {"starlette", "uvicorn", "prometheus_client", "pytest", "hypothesis"}
     done = subprocess.run(
         [sys.executable, "-P", "-c", program % others],

@@ -17,8 +17,8 @@ PRODUCT_LABEL = "nvidia.com/gpu.product"
 class Gpu(Document):
     """What is known of one type."""
 
-    product: str
-    """Value of `PRODUCT_LABEL` on its nodes."""
+    product: str | None
+    """Value of `PRODUCT_LABEL` on its nodes; None: not known."""
     memory: Bytes
     """Of one."""
 

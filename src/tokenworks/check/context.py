@@ -86,7 +86,8 @@ def _images(stack: Stack) -> Iterator[Image]:
 
 def unresolved_revisions(stack: Stack, context: Context) -> Iterator[Finding]:
     """Weights and adapters without a revision or digest yet: no object says so, and a branch can
-    move."""
+    move. So do node images without a release."""
+    yield from _unresolved_nodes(stack, context)
     for model in stack.models:
         source = stack.sources.get(f"ModelRelease/{model.metadata.name}")
         for rule, field, message, remedy in _unresolved_in(model):
@@ -99,6 +100,21 @@ def unresolved_revisions(stack: Stack, context: Context) -> Iterator[Finding]:
                 remedy,
                 None if source is None else source.as_posix(),
             )
+
+
+def _unresolved_nodes(stack: Stack, context: Context) -> Iterator[Finding]:
+    aws = stack.environment.spec.cluster.aws
+    if aws is not None and aws.node_release == "unresolved":
+        source = stack.sources.get(f"Environment/{stack.name}")
+        yield Finding(
+            "unresolved-node-release",
+            context.unresolved,
+            f"Environment {stack.name}",
+            "spec.cluster.aws.nodeRelease",
+            "the release of the node images is still unresolved: nodes would take the newest",
+            "replace `unresolved` by a release of awslabs/amazon-eks-ami",
+            None if source is None else source.as_posix(),
+        )
 
 
 _OF_ADAPTERS = {

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tokenworks.cli import chat, engine, leftovers
+from tokenworks.cli import chat, engine, leftovers, offline
 from tokenworks.cli.context import load, render_tools, say
 from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.render.release import Release
@@ -58,17 +58,32 @@ def _made_here(stack: Stack) -> bool:
 def preview(
     environment: EnvironmentArgument,
     diff: Annotated[bool, typer.Option("--diff", help="Show every field that changes.")] = False,
+    without: Annotated[
+        bool,
+        typer.Option("--offline", help="aws: no account; a stand-in checks every input."),
+    ] = False,
 ) -> None:
     """Show what `up` would change. No cluster and no credentials are needed.
 
+    An environment on AWS is compared with what is there, which needs credentials; with
+    --offline it is built from nothing by the same program, and a stand-in for the AWS provider
+    checks every input.
+
     Example: ./tokenworks preview local --diff
+
+    Example: ./tokenworks preview staging --offline
     """
     stack = load(environment)
     _say_unresolved_revisions(stack)
-    pulumi = engine.engine_of(stack)
-    engine.select(pulumi)
-    if engine.run(pulumi, ["preview", *(["--diff"] if diff else [])]) != 0:
-        raise TokenworksError(f"preview of {environment} failed; the reason is above")
+    options = ["--diff"] if diff else []
+    if without:
+        offline.preview(stack, options)
+        return
+    offline.refuse_standin()
+    for pulumi in engine.engines_of(stack):
+        engine.select(pulumi)
+        if engine.run(pulumi, ["preview", *options]) != 0:
+            raise TokenworksError(f"preview of {pulumi.stack} failed; the reason is above")
 
 
 def up(
@@ -82,6 +97,7 @@ def up(
 
     Example: ./tokenworks up local
     """
+    offline.refuse_standin()
     stack = load(environment)
     here = _made_here(stack)
     releases = _checked(stack)
@@ -89,25 +105,38 @@ def up(
         from tokenworks.cli.local import bring_up  # noqa: PLC0415
 
         bring_up(stack, [o for release in releases for o in release.objects])
-    pulumi = engine.engine_of(stack).applying(releases)
-    engine.select(pulumi)
-    if pulumi.own_backend and not here:
+    on_aws = stack.environment.spec.cluster.provider == "aws"
+    pulumis = [p.applying(releases, on_aws=on_aws) for p in engine.engines_of(stack)]
+    for pulumi in pulumis:
+        engine.select(pulumi)
+    if pulumis[0].own_backend and not here:
         say(
-            f"the state of {environment} is kept on this machine, in {pulumi.folder}; "
+            f"the state of {environment} is kept on this machine, in {pulumis[0].folder}; "
             "set PULUMI_BACKEND_URL to share it"
         )
-    if not (here or yes):
+    for pulumi in pulumis:
+        _apply(pulumi, environment, ask=not (here or yes))
+    if here and not quiet and stack.models:
+        chat.talk(stack, chat.QUESTION)
+
+
+def _apply(pulumi: engine.Engine, environment: str, *, ask: bool) -> None:
+    """Bring one Pulumi stack up; a split environment's next one reads its outputs.
+
+    Raises:
+        TokenworksError: it is not up.
+        UsageError: the answer was no.
+    """
+    if ask:
         if engine.run(pulumi, ["preview"]) != 0:
-            raise TokenworksError(f"preview of {environment} failed; the reason is above")
-        _confirm(f"Apply these changes to {environment}?")
+            raise TokenworksError(f"preview of {pulumi.stack} failed; the reason is above")
+        _confirm(f"Apply these changes to {pulumi.stack}?")
     if engine.run(pulumi, ["up", "--yes", "--skip-preview"]) != 0:
         raise TokenworksError(
-            f"{environment} is not up; the reason is above. What was applied stays; "
+            f"{pulumi.stack} is not up; the reason is above. What was applied stays; "
             f"run ./tokenworks up {environment} again to go on"
         )
     pulumi.interrupted.unlink(missing_ok=True)
-    if here and not quiet and stack.models:
-        chat.talk(stack, chat.QUESTION)
 
 
 def down(environment: EnvironmentArgument, yes: YesOption = False) -> None:
@@ -116,16 +145,27 @@ def down(environment: EnvironmentArgument, yes: YesOption = False) -> None:
     Example: ./tokenworks down local
     """
     stack = load(environment)
-    pulumi = engine.engine_of(stack)
-    if not engine.exists(pulumi):
+    offline.refuse_standin()
+    pulumis = [pulumi for pulumi in engine.engines_of(stack) if engine.exists(pulumi)]
+    if not pulumis:
         say(f"{environment}: nothing is deployed")
         return
     if not (_made_here(stack) or yes):
         _confirm(f"Remove everything that was deployed to {environment}?")
+    for pulumi in reversed(pulumis):
+        _destroy(pulumi, stack)
+
+
+def _destroy(pulumi: engine.Engine, stack: Stack) -> None:
+    """Remove what one Pulumi stack holds.
+
+    Raises:
+        TokenworksError: something is left.
+    """
     engine.select(pulumi)
     killed = pulumi.interrupted.exists()
     if engine.run(pulumi, ["destroy", "--yes", "--skip-preview"]) != 0:
-        raise TokenworksError(f"not everything of {environment} was removed; the reason is above")
+        raise TokenworksError(f"not everything of {pulumi.stack} was removed; the reason is above")
     if killed:
         say("an earlier run was killed: removing what it applied and could not note")
         leftovers.remove(stack)
@@ -141,8 +181,10 @@ def env(environment: EnvironmentArgument) -> None:
     Example: eval "$(./tokenworks env local)" && pulumi preview
     """
     stack = load(environment)
-    pulumi = engine.engine_of(stack)
-    engine.select(pulumi)
+    pulumis = engine.engines_of(stack)
+    for pulumi in pulumis:
+        engine.select(pulumi)
+    pulumi = pulumis[0]
     for name, value in sorted(pulumi.variables.items()):
         print(f"export {name}={shlex.quote(value)}")
     if "PULUMI_CONFIG_PASSPHRASE_FILE" in pulumi.variables:

@@ -47,12 +47,13 @@ class Engine:
         """Whether state is kept on this machine, by us."""
         return self.variables.get("PULUMI_BACKEND_URL") == f"file://{self.folder}"
 
-    def applying(self, checked: Iterable[Release]) -> Engine:
+    def applying(self, checked: Iterable[Release], *, on_aws: bool = False) -> Engine:
         """The same for releases that have been checked: as they are, and without the policy pack,
-        which has the same rules."""
+        which has the same rules, and more only about AWS."""
         file = self.folder / "rendered.json"
         write(checked, file)
-        kept = {k: v for k, v in self.variables.items() if k != "PULUMI_OPTION_POLICY_PACK"}
+        dropped = () if on_aws else ("PULUMI_OPTION_POLICY_PACK",)
+        kept = {k: v for k, v in self.variables.items() if k not in dropped}
         return replace(self, variables={**kept, VARIABLE: str(file)})
 
     @property
@@ -62,6 +63,18 @@ class Engine:
         They belong to this machine's passphrase, so they have no place in the checkout.
         """
         return self.folder / "project"
+
+    @property
+    def config(self) -> Path:
+        """File of the stack's settings."""
+        return self.project / f"Pulumi.{self.stack}.yaml"
+
+    def of(self, stack: str) -> Engine:
+        """The same for another Pulumi stack of the environment."""
+        one = replace(self, stack=stack, variables={**self.variables, "PULUMI_STACK": stack})
+        if "PULUMI_OPTION_CONFIG_FILE" in self.variables:
+            one.variables["PULUMI_OPTION_CONFIG_FILE"] = str(one.config)
+        return one
 
     @property
     def interrupted(self) -> Path:
@@ -125,8 +138,24 @@ def policy_context(stack: Stack) -> str:
     return context_of(stack, local_image_names()).to_json()
 
 
-def engine_of(stack: Stack) -> Engine:
+def engines_of(stack: Stack) -> tuple[Engine, ...]:
+    """The engines of an environment's Pulumi stacks, in the order in which they are applied.
+
+    Raises:
+        TokenworksError: a build failed.
+    """
+    from tokenworks.spec.stacks import pulumi_stacks  # noqa: PLC0415
+
+    first = engine_of(stack)
+    return tuple(first.of(name) for name in pulumi_stacks(stack))
+
+
+def engine_of(stack: Stack, offline: bool = False) -> Engine:
     """The engine for an environment; programs are built when absent.
+
+    Args:
+        stack: the environment's documents.
+        offline: keep a state of its own, which a preview begins anew.
 
     Raises:
         TokenworksError: a build failed.
@@ -137,9 +166,10 @@ def engine_of(stack: Stack) -> Engine:
     # Resolved: with the settings of `env` in the shell, `pulumi` on PATH is our own link.
     programs = {name: path.resolve() for name, path in ensure(*PROGRAMS).items()}
     state = _private(state_root() / "pulumi")
-    folder = _private(state / stack.name)
+    folder = _private(state / "offline" / stack.name if offline else state / stack.name)
     # A local cluster's state belongs to this machine; elsewhere the user's own settings win.
-    here = stack.environment.spec.cluster.provider == "local"
+    provider = stack.environment.spec.cluster.provider
+    here = offline or provider == "local"
     ours = f"file://{folder}"
     users = "PULUMI_ACCESS_TOKEN" in os.environ or "PULUMI_BACKEND_URL" in os.environ
     own = here or not users or os.environ.get("PULUMI_BACKEND_URL") == ours
@@ -153,6 +183,9 @@ def engine_of(stack: Stack) -> Engine:
         "PULUMI_OPTION_POLICY_PACK": str(root() / "policies"),
         "TOKENWORKS_POLICY_CONTEXT": policy_context(stack),
     }
+    if offline or provider != "aws":
+        # The AWS provider's SDK may be installed, for other environments: fetch nothing for it.
+        variables["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
     places = ("TOKENWORKS_STATE", "TOKENWORKS_CACHE")
     variables |= {name: os.environ[name] for name in places if name in os.environ}
     tuning = {"GOGC": "400", "GOMEMLIMIT": "768MiB"}
@@ -160,7 +193,7 @@ def engine_of(stack: Stack) -> Engine:
     if own:
         variables["PULUMI_BACKEND_URL"] = ours
         variables["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(_passphrase(state / "passphrase"))
-        variables["PULUMI_OPTION_CONFIG_FILE"] = str(engine.project / f"Pulumi.{stack.name}.yaml")
+        variables["PULUMI_OPTION_CONFIG_FILE"] = str(engine.config)
         # The state is read here too, as it is.
         variables["PULUMI_DIY_BACKEND_GZIP"] = variables["PULUMI_DIY_BACKEND_ZSTD"] = "false"
         # Each run would add two copies of the state to the history.
@@ -266,8 +299,8 @@ def select(engine: Engine) -> None:
         run(engine, ("refresh", "--yes", "--skip-preview", "--clear-pending-creates"), quiet=True)
 
 
-def _call(engine: Engine, *arguments: str) -> None:
-    """A `pulumi` that works on no cluster; its output matters only when it fails."""
+def _call(engine: Engine, *arguments: str) -> str:
+    """What a `pulumi` says that works on no cluster; its errors matter only when it fails."""
     result = subprocess.run(
         [str(engine.pulumi), *arguments, "--non-interactive"], cwd=root(),
         env=_environment(engine), stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -275,6 +308,7 @@ def _call(engine: Engine, *arguments: str) -> None:
     )  # fmt: skip
     if result.returncode != 0:
         raise TokenworksError(f"pulumi {' '.join(arguments)} failed: {result.stderr.strip()}")
+    return result.stdout
 
 
 def exists(engine: Engine) -> bool:

@@ -41,7 +41,8 @@ def _pool(name: str, pool: NodePool) -> Pool:
         resources[pool.rdma.resource] = pool.rdma.per_node
     taints = tuple((t.key, t.value or "", t.effect) for t in pool.taints)
     # As GPU feature discovery labels nodes that have the GPUs.
-    labels = {PRODUCT_LABEL: gpu_types()[pool.gpu].product, **pool.labels}
+    product = gpu_types()[pool.gpu].product
+    labels = {**({PRODUCT_LABEL: product} if product else {}), **pool.labels}
     return Pool(name, pool.nodes, resources, labels, taints, pool.topology)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from tokenworks.spec.aws import AwsCluster, AwsPool
 from tokenworks.spec.common import (
     API_VERSION,
     Between,
@@ -25,7 +26,7 @@ from tokenworks.spec.common import (
     refused,
 )
 
-Provider = Literal["local", "kind", "existing"]
+Provider = Literal["local", "kind", "existing", "aws"]
 HOSTNAME: Final = "kubernetes.io/hostname"
 """Label of every node with a value of its own: the narrowest level a topology can have."""
 MOST_LEVELS: Final = 16
@@ -37,7 +38,8 @@ class Cluster(Document):
 
     provider: Provider = Field(
         description="local: a cluster that `./tokenworks local up` makes on this machine; kind: "
-        "one that kind makes; existing: one that is there already."
+        "one that kind makes; existing: one that is there already; aws: one on EKS that is made "
+        "from an empty account."
     )
     kubeconfig: (
         Annotated[
@@ -52,7 +54,12 @@ class Cluster(Document):
     ) = Field(
         default=None, description="existing: path of the kubeconfig file (default: $KUBECONFIG)."
     )
-    context: str | None = Field(default=None, description="existing and kind: kubeconfig context.")
+    context: str | None = Field(
+        default=None,
+        description="existing and kind: kubeconfig context; aws: the one that `chat` and `picks` "
+        "use (default: the environment's name).",
+    )
+    aws: AwsCluster | None = Field(default=None, description="aws: account, network and cluster.")
 
     @model_validator(mode="after")
     def _only_what_the_provider_reads(self) -> Cluster:
@@ -69,6 +76,23 @@ class Cluster(Document):
                 allowed="the kubeconfig context to deploy to",
                 remedy="add it; `kubectl config get-contexts` lists them",
                 field="context",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _aws_only_on_aws(self) -> Cluster:
+        if self.provider == "aws" and self.aws is None:
+            raise refused(
+                "is missing, and provider aws needs it",
+                allowed="a map with account, region, zones and more",
+                remedy="add it; stacks/staging has a complete one",
+                field="aws",
+            )
+        if self.provider != "aws" and self.aws is not None:
+            raise refused(
+                f"has no meaning with provider {self.provider}",
+                remedy="remove it, or write provider: aws",
+                field="aws",
             )
         return self
 
@@ -128,6 +152,9 @@ class NodePool(Document):
     )
     taints: Annotated[tuple[Taint, ...], Field(max_length=8)] = Field(
         default=(), description="Taints of the pool's nodes."
+    )
+    aws: AwsPool | None = Field(
+        default=None, description="aws: instance type, capacity and limits of the nodes."
     )
     topology: Annotated[tuple[NodeLabel, ...], Field(max_length=MOST_LEVELS)] = Field(
         default=(),
@@ -322,6 +349,22 @@ class EnvironmentSpec(Document):
         default=Policies(), description="How strict the rules are, and what is waived."
     )
     delivery: Literal["pulumi"] = Field(default="pulumi", description="Who applies the objects.")
+    stacks: Literal["one", "split"] = Field(
+        default="one",
+        description="aws: one Pulumi stack, or three (infrastructure, platform, serving) that "
+        "read each other's outputs.",
+    )
+
+    @model_validator(mode="after")
+    def _split_on_aws(self) -> EnvironmentSpec:
+        if self.stacks == "split" and self.cluster.provider != "aws":
+            raise refused(
+                f"found split, but provider {self.cluster.provider} makes no infrastructure",
+                allowed="one",
+                remedy="remove it",
+                field="stacks",
+            )
+        return self
 
 
 class Environment(Document):

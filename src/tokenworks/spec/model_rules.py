@@ -225,7 +225,7 @@ def _weights(model: Sourced[ModelRelease]) -> Iterator[Problem]:
 def _pinned(model: Sourced[ModelRelease], provider: str) -> Iterator[Problem]:
     spec = model.document.spec
     image = spec.engine.image
-    if image is not None and image.digest is None and provider == "existing":
+    if image is not None and image.digest is None and provider in ("existing", "aws"):
         yield model.problem(
             ("spec", "engine", "image", "digest"),
             "is missing",

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tokenworks.catalog.gpus import gpu_types
+from tokenworks.spec.aws_rules import check_aws, check_aws_models
 from tokenworks.spec.environment import Environment
 from tokenworks.spec.layout import RoleLayout, layout
 from tokenworks.spec.model import ModelRelease
@@ -55,10 +56,12 @@ def check(documents: Documents, catalog: EngineCatalog) -> Iterator[Problem]:
     yield from _same_served_name(documents)
     yield from _picker_names(documents)
     yield from _gpus_of_tenants(documents)
+    yield from check_aws_models(documents)
     if documents.environment is not None:
         yield from _labels(documents.environment)
         yield from _gateway_namespace(documents.environment)
         yield from _pools(documents.environment)
+        yield from check_aws(documents.environment)
 
 
 def _is_system(namespace: str) -> bool:

@@ -204,6 +204,8 @@ def new_environment(
         raise UsageError(f"stacks/{name} exists already: choose another name, or edit its files")
     if context is not None and provider != "existing":
         raise UsageError(f"--context is for provider existing; provider {provider} makes its own")
+    if provider == "aws":
+        raise UsageError("an environment on AWS has no short form: copy stacks/staging and edit it")
     pool = "h100" if provider == "existing" else "sim"
     values = {
         "name": name,
@@ -281,7 +283,7 @@ def _quoted(text: str) -> str:
 
 
 def _place_for(stack: Stack, wanted: Wanted) -> _Place:
-    existing = stack.environment.spec.cluster.provider == "existing"
+    existing = stack.environment.spec.cluster.provider in ("existing", "aws")
     engine = wanted.engine or ("vllm" if existing else "simulator")
     tenant = _tenant(stack, wanted.tenant)
     pools = [n for n, pool in stack.environment.spec.node_pools.items() if not pool.simulated]

@@ -43,9 +43,12 @@ class Stack:
     def kube_context(self) -> str:
         """The kubeconfig context that reaches a cluster which is not the built-in one.
 
-        kind adds this context to the user's kubeconfig; every other cluster has to name its own.
+        kind adds this context to the user's kubeconfig; with EKS it is what
+        `aws eks update-kubeconfig --alias` was told; every other cluster has to name its own.
         """
-        return self.environment.spec.cluster.context or f"kind-{self.name}"
+        cluster = self.environment.spec.cluster
+        made = self.name if cluster.provider == "aws" else f"kind-{self.name}"
+        return cluster.context or made
 
     @property
     def kubeconfig(self) -> str | None:

@@ -186,6 +186,11 @@ def _too_many(complaint: _Complaint) -> Flaw:
     return complaint.because(allowed, "remove some", f"found {len(parts)}")
 
 
+def _too_few(complaint: _Complaint) -> Flaw:
+    allowed = f"at least {complaint.context['min_length']}"
+    return complaint.because(allowed, "add some", f"found {complaint.context['actual_length']}")
+
+
 def _not_a_map(complaint: _Complaint) -> Flaw:
     allowed = fields.words_at(complaint.kind, complaint.path)
     return complaint.because(allowed, "write its fields on lines of their own, indented")
@@ -249,6 +254,7 @@ _WORDS: Final[dict[str, Callable[[_Complaint], Flaw]]] = {
     "tuple_type": _wrong_type,
     "key": _key,
     "too_long": _too_many,
+    "too_short": _too_few,
     "union": _no_member,
     **dict.fromkeys(_BOUNDS, _out_of_bounds),
 }

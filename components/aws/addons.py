@@ -1,0 +1,71 @@
+"""Add-ons that EKS keeps: network, DNS, identities, storage drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+import pulumi_aws as aws
+
+from components.aws.common import POD_ASSUME, POD_IDENTITY, Tags, aws_managed, named, role, trust
+
+BEFORE_NODES: Final = ("vpc-cni", "kube-proxy", "eks-pod-identity-agent")
+"""Nodes become ready only with these."""
+_ACCOUNTS: Final[Mapping[str, tuple[str, str]]] = {
+    "vpc-cni": ("aws-node", "AmazonEKS_CNI_Policy"),
+    "aws-ebs-csi-driver": ("ebs-csi-controller-sa", "service-role/AmazonEBSCSIDriverPolicy"),
+    "aws-fsx-csi-driver": ("fsx-csi-controller-sa", "AmazonFSxFullAccess"),
+}
+"""Add-on: its service account, and the policy of AWS's that it needs."""
+
+
+@dataclass(frozen=True)
+class AddonsArgs:
+    """Which add-ons of which cluster."""
+
+    cluster: pulumi.Input[str]
+    names: Sequence[str]
+    versions: Mapping[str, str]
+    """Add-on: its version; others get EKS's default for the cluster's version."""
+    tags: Tags
+    after: Sequence[pulumi.Resource] = ()
+    """What their pods need first, such as nodes."""
+
+
+class Addons(pulumi.ComponentResource):
+    """Add-ons, each with its own role where it calls AWS."""
+
+    addons: list[aws.eks.Addon]
+
+    def __init__(
+        self, name: str, args: AddonsArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("tokenworks:aws:Addons", name, None, opts)
+        self.addons = [self._addon(f"{name}-{addon}", addon, args) for addon in args.names]
+        self.register_outputs({"names": list(args.names)})
+
+    def _addon(self, name: str, addon: str, args: AddonsArgs) -> aws.eks.Addon:
+        identities: list[aws.eks.AddonPodIdentityAssociationArgs] = []
+        before: list[pulumi.Resource] = list(args.after)
+        if addon in _ACCOUNTS:
+            account, policy = _ACCOUNTS[addon]
+            trusted = trust(POD_IDENTITY, POD_ASSUME)
+            made, attached = role(f"{name}-role", trusted, aws_managed(policy), args.tags, self)
+            before += attached
+            identities.append(
+                aws.eks.AddonPodIdentityAssociationArgs(role_arn=made.arn, service_account=account)
+            )
+        return aws.eks.Addon(
+            name,
+            cluster_name=args.cluster,
+            addon_name=addon,
+            addon_version=args.versions.get(addon),
+            # Ours decides on the first installation; later somebody's own settings stay.
+            resolve_conflicts_on_create="OVERWRITE",
+            resolve_conflicts_on_update="PRESERVE",
+            pod_identity_associations=identities or None,
+            tags=named(args.tags, name),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=before),
+        )

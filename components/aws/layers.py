@@ -1,0 +1,87 @@
+"""The layers of an environment on AWS, made here or read from another stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+
+from components.aws.dns import GatewayRecord, GatewayRecordArgs
+from components.aws.infrastructure import Infrastructure, InfrastructureArgs
+from components.aws.volumes import Volumes, VolumesArgs
+from components.environment import Environment
+from components.references import Reference
+from tokenworks.errors import TokenworksError
+from tokenworks.render.aws import AwsPlan, plan_of
+from tokenworks.spec.stack import Stack
+
+
+@dataclass(frozen=True)
+class Made:
+    """The infrastructure, as the layers above see it."""
+
+    plan: AwsPlan
+    kubeconfig: pulumi.Output[str]
+    weights: Mapping[str, pulumi.Output[Any]]
+    exports: Mapping[str, Any]
+
+
+def identity(stack: Stack) -> str:
+    """What tells the cluster from every other."""
+    cluster = stack.environment.spec.cluster.aws
+    assert cluster is not None
+    return f"aws/{cluster.account}/{cluster.region}/{stack.name}"
+
+
+def infrastructure(stack: Stack, user: int, *, read: bool) -> Made:
+    """The infrastructure, made in this stack or read from the environment's own for it."""
+    plan = plan_of(stack)
+    if read:
+        wanted = ["kubeconfig", *(("weights",) if plan.spec.weights else ())]
+        reference = Reference(f"{stack.name}-infrastructure", wanted)
+        found = reference.output("weights") if plan.spec.weights else None
+        weights = {} if found is None else {k: _part(found, k) for k in _files(plan)}
+        return Made(plan, reference.output("kubeconfig"), weights, {})
+    made = Infrastructure(stack.name, InfrastructureArgs(plan, user))
+    exports = {"kubeconfig": made.kubeconfig}
+    if made.weights:
+        exports["weights"] = made.weights
+    if made.certificate is not None:
+        exports["certificate"] = made.certificate
+    return Made(plan, made.kubeconfig, made.weights, exports)
+
+
+def platform(stack: Stack, made: Made, environment: Environment) -> None:
+    """What the platform needs of AWS once its objects are there: names and volumes."""
+    dns, hostname = made.plan.spec.dns, made.plan.hostname
+    if dns is not None and hostname is not None:
+        address = environment.gateway.apply(_load_balancer)
+        GatewayRecord(f"{stack.name}-gateway", GatewayRecordArgs(hostname, dns.zone_id, address))
+    store = made.plan.spec.weights
+    if store is not None and store.lustre is not None:
+        args = VolumesArgs(
+            made.plan.namespaces, store.lustre.capacity, made.weights, environment.ready_tenants
+        )
+        opts = pulumi.ResourceOptions(providers=[environment.provider])
+        Volumes(f"{stack.name}-volumes", args, opts)
+
+
+def _files(plan: AwsPlan) -> tuple[str, ...]:
+    store = plan.spec.weights
+    lustre = ("fileSystemId", "dnsName", "mountName") if store and store.lustre else ()
+    return ("bucket", *lustre)
+
+
+def _part(weights: pulumi.Output[Any], name: str) -> pulumi.Output[Any]:
+    return weights.apply(lambda known: known[name])
+
+
+def _load_balancer(address: str | None) -> str:
+    if not address:
+        raise TokenworksError(
+            "the gateway got no address, so its name cannot lead anywhere: see why its Service has "
+            "none (kubectl describe), then run the same command again"
+        )
+    return address

@@ -1,0 +1,331 @@
+"""Rules for AWS resources: pure functions over what a Pulumi stack registers.
+
+A value that is not known before something is made is `UNKNOWN`: no rule takes it for absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, cast
+
+from policies.tree import mapping
+
+UNKNOWN: Final = "(known after up)"
+COST_TAG: Final = "cost-center"
+
+
+@dataclass(frozen=True)
+class AwsResource:
+    """One resource, as plain data."""
+
+    token: str
+    """Its type without the module's file: `eks:Cluster` for `aws:eks/cluster:Cluster`."""
+    name: str
+    urn: str
+    properties: Mapping[str, Any]
+    protected: bool = False
+    depends: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Property: URNs of the resources that its value comes from."""
+
+
+@dataclass(frozen=True)
+class AwsFinding:
+    """One sentence about one property, and what to do about it."""
+
+    rule: str
+    urn: str
+    resource: str
+    property: str
+    message: str
+    remedy: str
+
+    def words(self) -> str:
+        """As `check` prints findings."""
+        return (
+            f"[{self.rule}] {self.resource}: {self.message} ({self.property})\n"
+            f"    remedy: {self.remedy}"
+        )
+
+
+Found = tuple[AwsResource, str, str]
+"""The resource, the property, what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class AwsRule:
+    """One rule, and its explanation."""
+
+    id: str
+    title: str
+    reason: str
+    remedy: str
+    find: Callable[[Sequence[AwsResource]], Iterator[Found]]
+
+
+def check(resources: Sequence[AwsResource]) -> list[AwsFinding]:
+    """Every finding of every rule."""
+    return [
+        AwsFinding(rule.id, item.urn, f"{item.token} {item.name}", path, message, rule.remedy)
+        for rule in RULES
+        for item, path, message in rule.find(resources)
+    ]
+
+
+class Registered(Protocol):
+    """What the Pulumi policy SDK hands a stack policy of each resource."""
+
+    resource_type: str
+    props: Mapping[str, Any]
+    urn: str
+    name: str
+    opts: Any
+
+    @property
+    def property_dependencies(self) -> Mapping[str, Sequence[Any]]:
+        """Property: the resources that its value comes from."""
+        ...
+
+
+def resource_of(given: Registered, unknown: type[Exception]) -> AwsResource | None:
+    """The resource as plain data; None for what is not AWS's.
+
+    Args:
+        given: as the policy SDK hands it.
+        unknown: what reading a value raises that exists only after `up`.
+    """
+    provider, _, rest = given.resource_type.partition(":")
+    if provider != "aws":
+        return None
+    service, _, kind = rest.rpartition(":")
+    depends = {k: [r.urn for r in v] for k, v in given.property_dependencies.items()}
+    return AwsResource(
+        f"{service.partition('/')[0]}:{kind}",
+        given.name,
+        given.urn,
+        cast("Mapping[str, Any]", _plain(given.props, unknown)),
+        bool(getattr(given.opts, "protect", False)),
+        depends,
+    )
+
+
+def _plain(value: Any, unknown: type[Exception]) -> Any:
+    if isinstance(value, Mapping):
+        held = cast("Mapping[str, Any]", value)
+        return {key: _read(held, key, unknown) for key in list(held)}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        items = cast("Sequence[Any]", value)
+        return [_read(items, place, unknown) for place in range(len(items))]
+    return value
+
+
+def _read(held: Any, key: Any, unknown: type[Exception]) -> Any:
+    try:
+        return _plain(held[key], unknown)
+    except unknown:
+        return UNKNOWN
+
+
+def _of(resources: Sequence[AwsResource], *tokens: str) -> Iterator[AwsResource]:
+    return (item for item in resources if item.token in tokens)
+
+
+def _items(value: Any) -> list[Mapping[str, Any]]:
+    """The maps of a list; one map alone counts as a list of it."""
+    if isinstance(value, Mapping):
+        return [cast("Mapping[str, Any]", value)]
+    if not isinstance(value, list):
+        return []
+    return [mapping(item) for item in cast("list[Any]", value)]
+
+
+def _at(value: Any, *path: str) -> Any:
+    """The value below; UNKNOWN once something on the way is not known, None when it is absent."""
+    for key in path:
+        if value == UNKNOWN:
+            return UNKNOWN
+        value = mapping(value).get(key)
+    return value
+
+
+# Rules
+
+
+def _public_endpoint(resources: Sequence[AwsResource]) -> Iterator[Found]:
+    for item in _of(resources, "eks:Cluster"):
+        # Absent means public: that is EKS's own default.
+        public = _at(item.properties, "vpcConfig", "endpointPublicAccess")
+        if public not in (False, "false", UNKNOWN):
+            yield item, "vpcConfig.endpointPublicAccess", "its API server is on the internet"
+
+
+_ANYWHERE: Final = ("0.0.0.0/0", "::/0")
+
+
+def _open_ingress(resources: Sequence[AwsResource]) -> Iterator[Found]:
+    for item in _of(resources, "vpc:SecurityGroupIngressRule"):
+        for name in ("cidrIpv4", "cidrIpv6"):
+            if item.properties.get(name) in _ANYWHERE:
+                yield item, name, "lets everybody in"
+    for item in _of(resources, "ec2:SecurityGroupRule"):
+        if item.properties.get("type") == "ingress":
+            yield from _blocks(item, item.properties, "")
+    for item in _of(resources, "ec2:SecurityGroup", "ec2:DefaultSecurityGroup"):
+        for place, rule in enumerate(_items(item.properties.get("ingress"))):
+            yield from _blocks(item, rule, f"ingress[{place}].")
+
+
+def _blocks(item: AwsResource, rule: Mapping[str, Any], path: str) -> Iterator[Found]:
+    for name in ("cidrBlocks", "ipv6CidrBlocks"):
+        blocks: Any = rule.get(name)
+        if isinstance(blocks, list) and set(_ANYWHERE) & {
+            str(b) for b in cast("list[Any]", blocks)
+        }:
+            yield item, f"{path}{name}", "lets everybody in"
+
+
+_KEYS: Final = {
+    "cloudwatch:LogGroup": "kmsKeyId",
+    "fsx:LustreFileSystem": "kmsKeyId",
+    "eks:Cluster": "encryptionConfig",
+}
+
+
+def _encryption(resources: Sequence[AwsResource]) -> Iterator[Found]:
+    for item in resources:
+        name = _KEYS.get(item.token)
+        if name is not None and not item.properties.get(name):
+            yield item, name, "is not encrypted with a key of the environment"
+    for item in _of(resources, "ebs:Volume"):
+        if item.properties.get("encrypted") not in (True, "true", UNKNOWN):
+            yield item, "encrypted", "is a disk in clear"
+    for item in _of(resources, "ec2:LaunchTemplate"):
+        for place, disk in enumerate(_items(item.properties.get("blockDeviceMappings"))):
+            if _at(disk, "ebs") and _at(disk, "ebs", "encrypted") not in (True, "true", UNKNOWN):
+                path = f"blockDeviceMappings[{place}].ebs.encrypted"
+                yield item, path, "its nodes have a disk in clear"
+
+
+def _metadata(resources: Sequence[AwsResource]) -> Iterator[Found]:
+    for item in _of(resources, "ec2:LaunchTemplate", "ec2:Instance"):
+        options = item.properties.get("metadataOptions")
+        if options == UNKNOWN:
+            continue
+        if _at(options, "httpTokens") not in ("required", UNKNOWN):
+            yield item, "metadataOptions.httpTokens", "hands out credentials without a token"
+        elif _at(options, "httpPutResponseHopLimit") not in (1, 1.0, "1", UNKNOWN):
+            path = "metadataOptions.httpPutResponseHopLimit"
+            yield item, path, "lets pods take the node's credentials"
+
+
+_PAID: Final = (
+    "ec2:Vpc", "ec2:NatGateway", "ec2:Eip", "ec2:LaunchTemplate", "ec2:VpcEndpoint", "eks:Cluster",
+    "eks:NodeGroup", "fsx:LustreFileSystem", "s3:Bucket", "kms:Key", "sqs:Queue", "ebs:Volume",
+    "cloudwatch:LogGroup",
+)  # fmt: skip
+
+
+def _tags(resources: Sequence[AwsResource]) -> Iterator[Found]:
+    for item in _of(resources, *_PAID):
+        tags = item.properties.get("tags")
+        if tags != UNKNOWN and not _at(tags, COST_TAG):
+            yield item, f"tags.{COST_TAG}", "nobody is named who pays for it"
+
+
+def _long_lived(resources: Sequence[AwsResource]) -> Iterator[Found]:
+    for item in _of(resources, "iam:AccessKey", "iam:User", "ec2:KeyPair"):
+        yield item, "", "is a credential that lives until somebody removes it"
+    for item in _of(resources, "ec2:LaunchTemplate", "ec2:Instance"):
+        if item.properties.get("keyName"):
+            yield item, "keyName", "opens its nodes to whoever has the key"
+
+
+_STATEFUL: Final = ("s3:Bucket", "fsx:LustreFileSystem", "kms:Key", "eks:Cluster", "efs:FileSystem")
+
+
+def _kept(resources: Sequence[AwsResource]) -> Iterator[Found]:
+    for item in _of(resources, *_STATEFUL):
+        if not item.protected:
+            yield item, "", "can be deleted, with what it holds, by one wrong edit"
+
+
+def _efa(resources: Sequence[AwsResource]) -> Iterator[Found]:
+    groups = {item.urn: item for item in _of(resources, "ec2:SecurityGroup")}
+    inward = _naming_themselves(resources, "vpc:SecurityGroupIngressRule")
+    outward = _naming_themselves(resources, "vpc:SecurityGroupEgressRule")
+    for item in _of(resources, "ec2:LaunchTemplate"):
+        interfaces = _items(item.properties.get("networkInterfaces"))
+        kinds = {str(interface.get("interfaceType", "")) for interface in interfaces}
+        if not kinds & {"efa", "efa-only"}:
+            continue
+        mine = [urn for urn in item.depends.get("networkInterfaces", ()) if urn in groups]
+        if not any(urn in inward and urn in outward for urn in mine):
+            yield (
+                item,
+                "networkInterfaces",
+                ("has EFA, but none of its security groups names itself both in and out"),
+            )
+
+
+def _naming_themselves(resources: Sequence[AwsResource], token: str) -> set[str]:
+    """URNs of groups that have a rule, for all protocols, whose other side is the same group."""
+    found: set[str] = set()
+    for item in _of(resources, token):
+        if item.properties.get("ipProtocol") == "-1":
+            ends = (item.depends.get("securityGroupId", ()),
+                    item.depends.get("referencedSecurityGroupId", ()))  # fmt: skip
+            found |= set(ends[0]) & set(ends[1])
+    return found
+
+
+RULES: Final[tuple[AwsRule, ...]] = (
+    AwsRule(
+        "aws-public-endpoint", "The API server has a private endpoint only",
+        "Whoever finds a hole in the API server reaches every GPU, weight and secret.",
+        "write endpointPublicAccess: false, and name the networks that reach it in access.networks",
+        _public_endpoint,
+    ),
+    AwsRule(
+        "aws-open-ingress", "No security group lets everybody in",
+        "Engines and their groups answer whoever reaches them.",
+        "name the network or the security group that has to reach it",
+        _open_ingress,
+    ),
+    AwsRule(
+        "aws-encryption", "Disks, files, logs and secrets are encrypted with keys of ours",
+        "What is written once can be read from a snapshot or a discarded disk.",
+        "give it a KMS key of the environment",
+        _encryption,
+    ),
+    AwsRule(
+        "aws-node-metadata", "A node's credentials end at the node",
+        "A pod that can ask the metadata service acts as the node.",
+        "write httpTokens: required and httpPutResponseHopLimit: 1; pods have identities",
+        _metadata,
+    ),
+    AwsRule(
+        "aws-cost-tag", f"What costs money carries the tag {COST_TAG}",
+        "A GPU node that nobody owns runs on for months.",
+        f"pass the environment's tags on; {COST_TAG} comes from costCenter",
+        _tags,
+    ),
+    AwsRule(
+        "aws-long-lived-key", "No credentials that live until somebody removes them",
+        "They end up in logs, images and laptops.",
+        "use a role: EKS Pod Identity for pods, Session Manager for shells",
+        _long_lived,
+    ),
+    AwsRule(
+        "aws-protected", "What holds data is protected",
+        "Weights take days to bring back; what a lost key encrypted never comes back.",
+        "set the options protect and retain_on_delete",
+        _kept,
+    ),
+    AwsRule(
+        "aws-efa-group", "EFA's security group names itself in both directions",
+        "EFA's traffic is no IP traffic: an open egress rule does not let it out, and collectives "
+        "hang or fall back to TCP.",
+        "add an ingress and an egress rule for all protocols whose other side is the group itself",
+        _efa,
+    ),
+)  # fmt: skip

@@ -1,0 +1,151 @@
+"""Facts about AWS: instance types, their prices, regions and their zones."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import yaml
+from pydantic import BeforeValidator, Field, field_validator
+
+from tokenworks.spec.common import Document, Quantity
+
+HERE: Final = Path(__file__).parent
+_Date = Annotated[str, BeforeValidator(str)]
+Purchase = Literal["on-demand", "spot", "reservation", "capacity-block"]
+"""How capacity is bought. A reservation is an on-demand capacity reservation."""
+HOURS_PER_MONTH: Final = 730
+"""What AWS's own calculator takes for a month."""
+
+
+class Source(Document):
+    """Where facts were read, and when."""
+
+    where: str
+    date: _Date
+
+
+class Accelerator(Document):
+    """The accelerators of an instance; all are alike."""
+
+    type: str
+    """A name of `gpus.yaml`, or a kind that is not NVIDIA's."""
+    count: int
+    memory_mib: int | None = Field(description="Of one, as the API reports it; None: not known.")
+
+
+class LocalDisks(Document):
+    """NVMe instance store."""
+
+    disks: int
+    gigabytes: int = Field(description="Of one disk.")
+
+
+class Instance(Document):
+    """What every instance type has."""
+
+    vcpus: int
+    memory_mib: int
+    architecture: Literal["x86_64", "arm64"]
+    dollars_per_hour: float | None = Field(
+        description="On demand, Linux, in the region of the prices; None: not known."
+    )
+
+
+class Accelerated(Instance):
+    """An instance type with accelerators."""
+
+    accelerator: Accelerator
+    network_cards: int | None = Field(description="None: not known.")
+    efa_cards: tuple[int, ...] = Field(description="Cards that can carry an EFA interface.")
+    nvme: LocalDisks | None = Field(description="None: not known.")
+    purchase: tuple[Literal["on-demand", "spot", "capacity-block"], ...]
+    source: str = Field(description="A key of `sources`.")
+
+    @field_validator("efa_cards", mode="before")
+    @classmethod
+    def _cards(cls, value: object) -> tuple[int, ...]:
+        return _numbers(str(value))
+
+    @property
+    def efa_interfaces(self) -> int:
+        """EFA interfaces of one instance: one a card."""
+        return len(self.efa_cards)
+
+    def sold(self) -> tuple[Purchase, ...]:
+        """How it can be bought; whatever is sold on demand can be reserved."""
+        extra: tuple[Purchase, ...] = ("reservation",) if "on-demand" in self.purchase else ()
+        return (*self.purchase, *extra)
+
+    def price(self, purchase: Purchase) -> float | None:
+        """Dollars an hour of one instance; None: not known."""
+        return self.dollars_per_hour if purchase in ("on-demand", "reservation") else None
+
+
+class ControlPlane(Source):
+    """A cluster without nodes."""
+
+    dollars_per_hour: float
+
+
+class Prices(Source):
+    """Where the prices hold."""
+
+    region: str
+    control_plane: ControlPlane
+
+
+class Hugepages(Source):
+    """Huge pages that a node with EFA interfaces reserves."""
+
+    size: Quantity
+    pages: int
+
+
+class Catalogue(Document):
+    """Every instance type."""
+
+    sources: dict[str, Source]
+    prices: Prices
+    efa_hugepages: Hugepages
+    accelerated: dict[str, Accelerated]
+    general: dict[str, Instance]
+
+    def price(self, name: str, purchase: Purchase, region: str) -> float | None:
+        """Dollars an hour of one instance in a region; None: not known."""
+        if region != self.prices.region:
+            return None
+        if name in self.accelerated:
+            return self.accelerated[name].price(purchase)
+        known = purchase in ("on-demand", "reservation")
+        return self.general[name].dollars_per_hour if known else None
+
+
+class Regions(Source):
+    """Zones by region."""
+
+    zones: Annotated[dict[str, tuple[str, ...]], Field(min_length=1)]
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """`0-3` or `1,3,5` as numbers; empty text holds none."""
+    if not text:
+        return ()
+    first, dash, last = text.partition("-")
+    if dash:
+        return tuple(range(int(first), int(last) + 1))
+    return tuple(int(part) for part in text.split(","))
+
+
+@cache
+def instances() -> Catalogue:
+    """The instance types of this checkout."""
+    return Catalogue.model_validate(yaml.safe_load((HERE / "instances.yaml").read_text()))
+
+
+@cache
+def zones_by_region() -> dict[str, tuple[str, ...]]:
+    """The zones of each region."""
+    text = (HERE / "regions.yaml").read_text()
+    return Regions.model_validate(yaml.safe_load(text)).zones

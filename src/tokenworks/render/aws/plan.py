@@ -1,0 +1,174 @@
+"""The plan: every default worked out once, for components, manifests and costs alike."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from tokenworks.catalog.aws import Accelerated, Purchase, instances
+from tokenworks.spec.aws import AwsCluster, AwsPool
+from tokenworks.spec.common import quantity_value
+from tokenworks.spec.environment import NodePool
+from tokenworks.spec.stack import Stack
+
+ENVIRONMENT_TAG: Final = "tokenworks.dev/environment"
+COST_TAG: Final = "cost-center"
+GPU_LABEL: Final = "nvidia.com/gpu.present"
+"""Device plugins and exporters select nodes by it."""
+GPU: Final = "nvidia.com/gpu"
+_CAPACITY: Final = {
+    "on-demand": "ON_DEMAND",
+    "reservation": "ON_DEMAND",
+    "spot": "SPOT",
+    "capacity-block": "CAPACITY_BLOCK",
+}
+_IMAGES: Final = {
+    ("accelerated", "x86_64"): "AL2023_x86_64_NVIDIA",
+    ("accelerated", "arm64"): "AL2023_ARM_64_NVIDIA",
+    ("plain", "x86_64"): "AL2023_x86_64_STANDARD",
+    ("plain", "arm64"): "AL2023_ARM_64_STANDARD",
+}
+SYSTEM_IMAGE: Final = "AL2023_x86_64_STANDARD"
+
+
+@dataclass(frozen=True)
+class TaintPlan:
+    """A taint of a pool's nodes."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True)
+class PoolPlan:
+    """One GPU pool, whoever makes its nodes."""
+
+    name: str
+    manager: str
+    instance_type: str
+    purchase: Purchase
+    zones: tuple[str, ...]
+    efa_cards: tuple[int, ...]
+    """Cards with an EFA interface; empty without EFA."""
+    placement_group: str | None
+    """Name of the group that is made for it."""
+    reservation: str | None
+    image: str
+    """AMI type of a managed node group."""
+    architecture: str
+    least: int
+    most: int
+    root_gigabytes: int
+    raid: bool
+    """Whether its NVMe disks are joined for containers and weights."""
+    folder: str | None
+    """Folder for weights on those disks."""
+    labels: dict[str, str]
+    taints: tuple[TaintPlan, ...]
+    resources: dict[str, str]
+    """Extended resources of a node."""
+    gpus: int
+
+    @property
+    def capacity(self) -> str:
+        """Capacity type of a managed node group."""
+        return _CAPACITY[self.purchase]
+
+    @property
+    def block(self) -> bool:
+        """Whether it runs in a capacity block."""
+        return self.purchase == "capacity-block"
+
+
+@dataclass(frozen=True)
+class AwsPlan:
+    """Everything that components make on AWS."""
+
+    cluster: str
+    spec: AwsCluster
+    tags: dict[str, str]
+    pools: tuple[PoolPlan, ...]
+    hostname: str | None
+    namespaces: tuple[str, ...]
+    """The tenants', which weights are offered to."""
+
+    @property
+    def release(self) -> str | None:
+        """Release of the node images; None while nobody has looked it up."""
+        return None if self.spec.node_release == "unresolved" else self.spec.node_release
+
+    @property
+    def node_role(self) -> str:
+        """Name of the role that nodes run as."""
+        return f"{self.cluster}-node"
+
+    @property
+    def has_efa(self) -> bool:
+        """Whether any pool has EFA."""
+        return any(pool.efa_cards for pool in self.pools)
+
+    def managed_by(self, manager: str) -> tuple[PoolPlan, ...]:
+        """Pools whose nodes it makes."""
+        return tuple(pool for pool in self.pools if pool.manager == manager)
+
+
+def plan_of(stack: Stack) -> AwsPlan:
+    """The plan of an environment whose provider is aws."""
+    spec = stack.environment.spec
+    assert spec.cluster.aws is not None
+    pools = [
+        _pool(stack.name, name, pool, pool.aws, spec.cluster.aws)
+        for name, pool in sorted(spec.node_pools.items())
+        if pool.aws is not None
+    ]
+    return AwsPlan(
+        cluster=stack.name,
+        spec=spec.cluster.aws,
+        tags={ENVIRONMENT_TAG: stack.name, COST_TAG: spec.cluster.aws.cost_center},
+        pools=tuple(pools),
+        hostname=spec.gateway.hostname,
+        namespaces=tuple(tenant.namespace for tenant in stack.tenants),
+    )
+
+
+def _pool(
+    environment: str, name: str, pool: NodePool, aws: AwsPool, cluster: AwsCluster
+) -> PoolPlan:
+    instance = instances().accelerated[aws.instance_type]
+    efa = instance.efa_cards if pool.rdma is not None else ()
+    wanted = aws.placement_group
+    close = bool(efa) and aws.purchase != "capacity-block" if wanted is None else wanted
+    software = cluster.node_software.image
+    return PoolPlan(
+        name=name,
+        manager=aws.manager,
+        instance_type=aws.instance_type,
+        purchase=aws.purchase,
+        zones=aws.zones or cluster.zones,
+        efa_cards=efa,
+        placement_group=f"{environment}-{name}" if close else None,
+        reservation=aws.reservation,
+        image=_IMAGES[software, instance.architecture],
+        architecture=instance.architecture,
+        least=aws.min_nodes,
+        most=pool.nodes,
+        root_gigabytes=math.ceil(quantity_value(aws.root_volume) / 2**30),
+        raid=instance.nvme is not None and instance.nvme.disks > 0,
+        folder=None if pool.local_storage is None else pool.local_storage.path,
+        labels={**pool.labels, GPU_LABEL: "true"},
+        taints=tuple(TaintPlan(t.key, t.value or "", t.effect) for t in pool.taints),
+        resources=_resources(pool, instance),
+        gpus=instance.accelerator.count,
+    )
+
+
+def _resources(pool: NodePool, instance: Accelerated) -> dict[str, str]:
+    found = {GPU: str(instance.accelerator.count)}
+    if pool.rdma is not None:
+        pages = instances().efa_hugepages
+        size = quantity_value(pages.size) / 2**20
+        found[pool.rdma.resource] = str(pool.rdma.per_node)
+        found[f"hugepages-{pages.size}"] = f"{int(pages.pages * size)}Mi"
+    return found

@@ -1,0 +1,82 @@
+"""Instance types as data: complete, consistent with the GPU types, sources named."""
+
+from __future__ import annotations
+
+import pytest
+
+from tokenworks.catalog.aws import Accelerated, instances, zones_by_region
+from tokenworks.catalog.gpus import gpu_types
+
+FAMILIES = {
+    "g5", "g6", "g6e", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300", "p6e-gb200",
+    "trn2",
+}  # fmt: skip
+TYPES = instances().accelerated
+
+
+def test_every_family_is_there() -> None:
+    assert {name.split(".")[0] for name in TYPES} == FAMILIES
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_type_names_its_source_and_a_known_gpu(name: str) -> None:
+    item = TYPES[name]
+    assert item.source in instances().sources
+    assert item.accelerator.type in gpu_types() or item.accelerator.type == "aws-trainium2"
+    assert item.accelerator.count > 0
+    assert item.vcpus > 0
+    assert item.memory_mib > 0
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_interfaces_sit_on_cards_that_are_there(name: str) -> None:
+    item = TYPES[name]
+    assert len(set(item.efa_cards)) == len(item.efa_cards)
+    if item.network_cards is not None:
+        assert all(0 <= card < item.network_cards for card in item.efa_cards)
+
+
+@pytest.mark.parametrize(
+    ("name", "interfaces", "first"),
+    [
+        ("p5.48xlarge", 32, 0), ("p5e.48xlarge", 32, 0), ("p5en.48xlarge", 16, 0),
+        ("p4d.24xlarge", 4, 0), ("g6e.48xlarge", 4, 0), ("g6e.24xlarge", 2, 0),
+        ("p6-b200.48xlarge", 8, 0), ("p6-b300.48xlarge", 16, 1), ("g5.48xlarge", 1, 0),
+    ],
+)  # fmt: skip
+def test_efa_interfaces_by_type(name: str, interfaces: int, first: int) -> None:
+    assert TYPES[name].efa_interfaces == interfaces
+    assert TYPES[name].efa_cards[0] == first
+
+
+def test_small_sizes_have_no_efa() -> None:
+    assert TYPES["g6e.2xlarge"].efa_cards == ()
+
+
+def test_what_is_not_known_is_none_and_not_a_number() -> None:
+    catalogue = instances()
+    assert catalogue.price("p5e.48xlarge", "on-demand", "us-east-1") is None
+    assert catalogue.price("p5.48xlarge", "spot", "us-east-1") is None
+    assert catalogue.price("p5.48xlarge", "capacity-block", "us-east-1") is None
+    assert catalogue.price("p5.48xlarge", "on-demand", "eu-west-1") is None
+
+
+def test_a_reservation_costs_what_on_demand_does() -> None:
+    catalogue = instances()
+    price = catalogue.price("p5.48xlarge", "reservation", "us-east-1")
+    assert price == catalogue.price("p5.48xlarge", "on-demand", "us-east-1") == 55.04
+    assert catalogue.price("m7i.2xlarge", "on-demand", "us-east-1") == 0.4032
+    assert catalogue.price("m7i.2xlarge", "spot", "us-east-1") is None
+
+
+def test_what_only_comes_in_blocks_cannot_be_reserved() -> None:
+    item: Accelerated = TYPES["p6e-gb200.36xlarge"]
+    assert item.sold() == ("capacity-block",)
+    assert "reservation" in TYPES["p5.48xlarge"].sold()
+
+
+def test_zones_are_named_after_their_region() -> None:
+    assert len(zones_by_region()) >= 30
+    for region, zones in zones_by_region().items():
+        assert zones
+        assert all(zone[:-1] == region for zone in zones)

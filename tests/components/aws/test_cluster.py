@@ -1,0 +1,141 @@
+"""Control plane: nobody reaches it from outside, nobody reads its secrets, entries decide."""
+
+from __future__ import annotations
+
+import json
+
+from components.aws.access import kubeconfig
+from components.aws.eks import LOGS
+from components.aws.key import KeyArgs, key_policy
+from tests.components.aws.environments import ACCOUNT, built, inputs, of
+
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/"
+
+
+def test_the_endpoint_is_private() -> None:
+    config = inputs(built(), "eks:Cluster")["vpcConfig"]
+    assert config["endpointPrivateAccess"] is True
+    assert config["endpointPublicAccess"] is False
+    assert len(config["subnetIds"]) == 2
+
+
+def test_secrets_are_encrypted_with_a_key_of_the_environment() -> None:
+    encryption = inputs(built(), "eks:Cluster")["encryptionConfig"]
+    assert encryption["resources"] == ["secrets"]
+    assert encryption["provider"]["keyArn"] == "arn:aws:test:::test-foundation-cluster-key-key"
+
+
+def test_all_logs_are_kept_in_a_group_that_is_there_first() -> None:
+    found = built(network={"logDays": 90})
+    (cluster,) = of(found, "eks:Cluster")
+    assert set(cluster.inputs["enabledClusterLogTypes"]) == set(LOGS)
+    group = found["test-control-logs"]
+    assert group.inputs["name"] == "/aws/eks/test/cluster"
+    assert group.inputs["retentionInDays"] == 90
+    assert group.name in cluster.depends_on
+
+
+def test_access_is_by_entries_and_the_creator_has_none() -> None:
+    found = built(access={"admins": [f"{ROLE}admin"], "viewers": [f"{ROLE}engineer"]})
+    config = inputs(found, "eks:Cluster")["accessConfig"]
+    assert config == {
+        "authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False,
+    }  # fmt: skip
+    policies = {
+        p.inputs["principalArn"]: p.inputs["policyArn"].rpartition("/")[2]
+        for p in of(found, "eks:AccessPolicyAssociation")
+    }
+    assert policies == {
+        f"{ROLE}admin": "AmazonEKSClusterAdminPolicy",
+        f"{ROLE}engineer": "AmazonEKSViewPolicy",
+    }
+
+
+def test_networks_that_may_reach_it_are_named_one_by_one() -> None:
+    admins = [f"{ROLE}admin"]
+    found = built(access={"admins": admins, "networks": ["172.16.0.0/16", "172.18.0.0/20"]})
+    rules = [r.inputs for n, r in found.items() if n.startswith("test-control-from-")]
+    assert [r["cidrIpv4"] for r in rules] == ["172.16.0.0/16", "172.18.0.0/20"]
+    assert {(r["fromPort"], r["toPort"], r["securityGroupId"]) for r in rules} == {
+        (443, 443, "sg-cluster")
+    }
+
+
+def test_it_is_protected() -> None:
+    (cluster,) = of(built(), "eks:Cluster")
+    assert cluster.protected
+    assert cluster.inputs["deletionProtection"] is True
+
+
+def test_nodes_come_after_what_makes_them_ready_and_the_rest_after_nodes() -> None:
+    found = built()
+    system = found["test-nodes-system-nodes-group"]
+    assert {"test-first-vpc-cni", "test-first-kube-proxy"} <= system.depends_on
+    assert "test-first-eks-pod-identity-agent" in system.depends_on
+    assert system.name in found["test-addons-coredns"].depends_on
+    assert system.name in found["test-addons-aws-ebs-csi-driver"].depends_on
+
+
+def test_add_ons_that_call_aws_have_a_role_each() -> None:
+    found = built()
+    for addon, account in (
+        ("test-first-vpc-cni", "aws-node"),
+        ("test-addons-aws-ebs-csi-driver", "ebs-csi-controller-sa"),
+    ):
+        (identity,) = found[addon].inputs["podIdentityAssociations"]
+        assert identity == {"roleArn": f"arn:aws:test:::{addon}-role", "serviceAccount": account}
+        trusted = json.loads(found[f"{addon}-role"].inputs["assumeRolePolicy"])["Statement"][0]
+        assert trusted["Principal"] == {"Service": "pods.eks.amazonaws.com"}
+        assert "sts:TagSession" in trusted["Action"]
+
+
+def test_the_node_role_may_do_what_a_node_does_and_no_more() -> None:
+    found = built()
+    attached = {
+        a.inputs["policyArn"].rpartition("/")[2]
+        for a in of(found, "iam:RolePolicyAttachment")
+        if a.inputs.get("role") == "test-node"
+    }
+    assert attached == {
+        "AmazonEKSWorkerNodePolicy",
+        "AmazonEC2ContainerRegistryPullOnly",
+        "AmazonSSMManagedInstanceCore",
+    }
+
+
+def test_nobody_gets_a_user_or_a_key_that_lives_long() -> None:
+    tokens = {r.token for r in built().values()}
+    assert not any("iam/user" in t or "accessKey" in t or "keyPair" in t for t in tokens)
+
+
+def test_every_resource_is_tagged_with_who_pays() -> None:
+    ours = {"cost-center": "inference", "tokenworks.dev/environment": "test"}
+    tagged = [r for r in built().values() if "tags" in r.inputs]
+    assert len(tagged) > 50
+    assert [r.name for r in tagged if not ours.items() <= r.inputs["tags"].items()] == []
+
+
+def test_credentials_of_another_account_are_refused() -> None:
+    assert built()["test-aws"].inputs["allowedAccountIds"] == json.dumps([ACCOUNT])
+
+
+def test_keys_stay_and_rotate() -> None:
+    keys = of(built(), "kms:Key")
+    assert len(keys) == 3
+    assert all(k.retained and k.protected and k.inputs["enableKeyRotation"] for k in keys)
+
+
+def test_a_service_uses_the_key_only_for_this_account() -> None:
+    args = KeyArgs("a", "b", ACCOUNT, {}, services=("logs.us-east-1.amazonaws.com",), roles=("r",))
+    statements = {s["Sid"]: s for s in json.loads(key_policy(args))["Statement"]}
+    assert statements["Services"]["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
+    assert statements["Grants"]["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+    assert set(json.loads(key_policy(KeyArgs("a", "b", ACCOUNT, {})))["Statement"][0]) >= {"Sid"}
+
+
+def test_the_kubeconfig_holds_no_credentials() -> None:
+    data = json.loads(kubeconfig("test", "https://api", "Y2E=", "us-east-1"))
+    (user,) = data["users"]
+    assert set(user["user"]) == {"exec"}
+    assert user["user"]["exec"]["args"][:4] == ["eks", "get-token", "--cluster-name", "test"]
+    assert data["clusters"][0]["cluster"]["server"] == "https://api"

@@ -1,0 +1,140 @@
+"""The real engine and program on staging and prod, without account, cluster or network."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.offline.previews import Step, changes, edited, previewed, remembered, steps_of, summary
+from tests.repo.tree import ROOT
+from tokenworks.cli import engine, offline
+from tokenworks.spec.load import load_stack
+
+pytestmark = [pytest.mark.pulumi, pytest.mark.helm, pytest.mark.timeout(600)]
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOKENWORKS_STATE", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.mark.parametrize(
+    ("name", "stacks"),
+    [
+        ("staging", ["staging"]),
+        ("prod", ["prod-infrastructure", "prod-platform", "prod-serving"]),
+    ],
+)
+def test_the_tree_is_the_reviewed_one(name: str, stacks: list[str]) -> None:
+    """A difference is either wanted (`python -m tests.offline.previews` writes it) or a fault."""
+    found = dict(previewed(name))
+    assert list(found) == stacks
+    for stack, steps in found.items():
+        assert {step["op"] for step in steps} <= {"create", "read"}
+        assert summary(steps) == (GOLDEN / f"{stack}.txt").read_text()
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """prod's infrastructure as a preview made it, and the engine to preview changes with."""
+
+    pulumi: engine.Engine
+    steps: list[Step]
+
+
+@pytest.fixture(scope="module")
+def baseline(_own_state: None) -> Iterator[Baseline]:
+    with offline.standin() as port:
+        pulumi = next(offline.engines(load_stack(ROOT, "prod"), port))
+        yield Baseline(pulumi, steps_of(pulumi))
+
+
+def after(baseline: Baseline, folder: Path, edit: Callable[[Any], None]) -> dict[str, set[str]]:
+    """What a change of prod's document would do to what the baseline made."""
+    remembered(baseline.pulumi, baseline.steps)
+    with edited(folder, "prod") as document:
+        edit(document["spec"])
+    return changes(steps_of(baseline.pulumi, folder))
+
+
+def nothing(spec: Any) -> None:
+    """The document as it is."""
+    del spec
+
+
+def another_instance_type(spec: Any) -> None:
+    spec["nodePools"]["g6e"]["aws"]["instanceType"] = "g6e.24xlarge"
+
+
+def efa(spec: Any) -> None:
+    pool = spec["nodePools"]["g6e"]
+    pool["aws"] |= {"instanceType": "g6e.24xlarge", "zones": ["us-east-1a"]}
+    pool["rdma"] = {"resource": "vpc.amazonaws.com/efa", "perNode": 2}
+
+
+def another_pool(spec: Any) -> None:
+    pool = copy.deepcopy(spec["nodePools"]["g6e"])
+    pool["labels"] = {"tokenworks.dev/pool": "extra"}
+    spec["nodePools"]["extra"] = pool
+
+
+G6E = "prod-nodes-g6e-nodes"
+
+
+def test_without_a_change_nothing_changes(baseline: Baseline, tmp_path: Path) -> None:
+    assert after(baseline, tmp_path, nothing) == {}
+
+
+def test_another_instance_type_updates_the_template(baseline: Baseline, tmp_path: Path) -> None:
+    found = after(baseline, tmp_path, another_instance_type)
+    assert found == {"update": {f"{G6E}-template"}}
+
+
+def test_efa_needs_one_zone_and_a_group_of_its_own(baseline: Baseline, tmp_path: Path) -> None:
+    """The node group moves into one zone, which only a new one can."""
+    found = after(baseline, tmp_path, efa)
+    assert "prod-nodes-g6e-placement-group" in found["create"]
+    assert f"{G6E}-template" in found["update"]
+    assert found["replace"] == {f"{G6E}-group"}
+    untouched = {name for names in found.values() for name in names if "g6e" not in name}
+    assert untouched == set()
+
+
+def test_another_pool_touches_no_other(baseline: Baseline, tmp_path: Path) -> None:
+    found = after(baseline, tmp_path, another_pool)
+    assert set(found) == {"create"}
+    assert {"prod-nodes-extra-nodes-group", "prod-nodes-extra-nodes-template"} <= found["create"]
+    assert all("-extra-" in name for name in found["create"])
+
+
+def test_what_a_stack_needs_of_another_and_does_not_find_is_named(
+    baseline: Baseline, tmp_path: Path
+) -> None:
+    pulumi = baseline.pulumi.of("prod-platform")
+    engine.select(pulumi)
+    offline.remember(baseline.pulumi, {"kubeconfig": "x"})
+    del tmp_path
+    with pytest.raises(AssertionError) as raised:
+        steps_of(pulumi)
+    assert "stack prod-infrastructure has no output weights" in str(raised.value)
+
+
+def test_a_canary_in_the_settings_is_nowhere_in_clear(baseline: Baseline) -> None:
+    """A secret of the stack's settings stays out of state, preview and rendered files."""
+    canary = "canary-3f1c9a7e52"
+    engine.run(baseline.pulumi, ["config", "set", "--secret", "canary", canary], quiet=True)
+    remembered(baseline.pulumi, baseline.steps)
+    said = json.dumps(steps_of(baseline.pulumi))
+    files = [f for f in baseline.pulumi.folder.rglob("*") if f.is_file()]
+    assert canary not in said
+    assert [str(f) for f in files if canary.encode() in f.read_bytes()] == []
+    assert any(f.name.startswith("Pulumi.prod-infrastructure") for f in files)

@@ -1,0 +1,188 @@
+"""Rules for AWS resources: what each finds, and what it must leave alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from policies.aws import COST_TAG, RULES, UNKNOWN, AwsResource, check, resource_of
+
+TAGS = {COST_TAG: "inference"}
+PRIVATE = {"endpointPublicAccess": False}
+KEYED = {"provider": {"keyArn": "arn:x"}}
+
+
+def cluster(**properties: Any) -> AwsResource:
+    whole = {"tags": TAGS, "vpcConfig": PRIVATE, "encryptionConfig": KEYED, **properties}
+    return AwsResource("eks:Cluster", "x", "urn:x", whole, protected=True)
+
+
+def template(depends: dict[str, Sequence[str]] | None = None, **properties: Any) -> AwsResource:
+    options = {"httpTokens": "required", "httpPutResponseHopLimit": 1}
+    whole = {"tags": TAGS, "metadataOptions": options, **properties}
+    return AwsResource("ec2:LaunchTemplate", "t", "urn:t", whole, depends=depends or {})
+
+
+def of(token: str, protected: bool = False, **properties: Any) -> AwsResource:
+    return AwsResource(token, "x", "urn:x", {"tags": TAGS, **properties}, protected)
+
+
+def disk(**ebs: Any) -> dict[str, Any]:
+    return {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": ebs}]}
+
+
+LETS = "vpc:SecurityGroupIngressRule"
+OPEN = ["0.0.0.0/0"]
+# Compliant, not known yet, absent where that is right, configured otherwise: all silent.
+SILENT = [
+    cluster(),
+    cluster(vpcConfig=UNKNOWN, encryptionConfig=UNKNOWN, tags=UNKNOWN),
+    cluster(vpcConfig={"endpointPublicAccess": UNKNOWN}),
+    of(LETS, cidrIpv4="10.0.0.0/16"),
+    of(LETS, cidrIpv4=UNKNOWN),
+    of(LETS, referencedSecurityGroupId="sg-1"),
+    of("vpc:SecurityGroupEgressRule", cidrIpv4="0.0.0.0/0"),
+    of("ec2:SecurityGroup"),
+    of("ec2:SecurityGroup", ingress=[{"cidrBlocks": ["10.0.0.0/8"]}]),
+    of("ec2:SecurityGroup", egress=[{"cidrBlocks": OPEN}]),
+    of("ec2:SecurityGroupRule", type="egress", cidrBlocks=OPEN),
+    template(),
+    template(**disk(encrypted="true")),
+    template(**disk(encrypted=True)),
+    template(**disk(encrypted=UNKNOWN)),
+    template(blockDeviceMappings=[{"deviceName": "/dev/xvda", "noDevice": "x"}]),
+    template(metadataOptions=UNKNOWN),
+    template(metadataOptions={"httpTokens": "required", "httpPutResponseHopLimit": 1.0}),
+    template(networkInterfaces=[{"interfaceType": "interface"}]),
+    of("cloudwatch:LogGroup", kmsKeyId="arn:x"),
+    of("ebs:Volume", encrypted=True),
+    of("s3:Bucket", protected=True),
+    of("fsx:LustreFileSystem", protected=True, kmsKeyId=UNKNOWN),
+    of("kms:Key", protected=True),
+    of("iam:Role"),
+    of("autoscaling:Tag", tags=None),
+]  # fmt: skip
+LOUD = [
+    ("aws-public-endpoint", cluster(vpcConfig={"endpointPublicAccess": True}), "vpcConfig"),
+    ("aws-public-endpoint", cluster(vpcConfig={}), "vpcConfig"),
+    ("aws-open-ingress", of(LETS, cidrIpv4="0.0.0.0/0"), "cidrIpv4"),
+    ("aws-open-ingress", of(LETS, cidrIpv6="::/0"), "cidrIpv6"),
+    ("aws-open-ingress", of("ec2:SecurityGroupRule", type="ingress", cidrBlocks=OPEN), "cidr"),
+    ("aws-open-ingress", of("ec2:SecurityGroup", ingress=[{}, {"cidrBlocks": OPEN}]), "ingress[1]"),
+    ("aws-open-ingress", of("ec2:DefaultSecurityGroup", ingress=[{"ipv6CidrBlocks": ["::/0"]}]),
+     "ingress[0]"),
+    ("aws-encryption", cluster(encryptionConfig=None), "encryptionConfig"),
+    ("aws-encryption", of("cloudwatch:LogGroup"), "kmsKeyId"),
+    ("aws-encryption", of("fsx:LustreFileSystem", protected=True), "kmsKeyId"),
+    ("aws-encryption", of("ebs:Volume", encrypted=False), "encrypted"),
+    ("aws-encryption", of("ebs:Volume"), "encrypted"),
+    ("aws-encryption", template(**disk(volumeSize=10)), "blockDeviceMappings[0].ebs.encrypted"),
+    ("aws-encryption", template(**disk(encrypted="false")), "blockDeviceMappings[0]"),
+    ("aws-node-metadata", template(metadataOptions=None), "httpTokens"),
+    ("aws-node-metadata", template(metadataOptions={"httpTokens": "optional"}), "httpTokens"),
+    ("aws-node-metadata",
+     template(metadataOptions={"httpTokens": "required", "httpPutResponseHopLimit": 2}), "Limit"),
+    ("aws-node-metadata", template(metadataOptions={"httpTokens": "required"}), "HopLimit"),
+    ("aws-cost-tag", template(tags={"team": "x"}), "tags"),
+    ("aws-cost-tag", template(tags=None), "tags"),
+    ("aws-long-lived-key", of("iam:User"), ""),
+    ("aws-long-lived-key", of("iam:AccessKey"), ""),
+    ("aws-long-lived-key", template(keyName="mine"), "keyName"),
+    ("aws-protected", of("s3:Bucket"), ""),
+    ("aws-protected", of("kms:Key"), ""),
+    ("aws-efa-group", template(networkInterfaces=[{"interfaceType": "efa-only"}]), "networkInt"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("item", SILENT, ids=str)
+def test_what_is_right_is_left_alone(item: AwsResource) -> None:
+    assert check([item]) == []
+
+
+@pytest.mark.parametrize(("rule", "item", "path"), LOUD, ids=lambda value: str(value)[:60])
+def test_what_is_wrong_is_found_once(rule: str, item: AwsResource, path: str) -> None:
+    (finding,) = check([item])
+    assert (finding.rule, finding.urn) == (rule, item.urn)
+    assert path in finding.property
+    assert finding.remedy in finding.words()
+
+
+def test_every_rule_finds_something() -> None:
+    assert {rule for rule, _, _ in LOUD} == {rule.id for rule in RULES}
+
+
+def test_an_empty_stack_has_no_findings() -> None:
+    assert check([]) == []
+
+
+def efa(inward: str | None, outward: str | None, protocol: str = "-1") -> list[AwsResource]:
+    """A node with EFA in group urn:g, and rules of that group whose other side is given."""
+
+    def rule(kind: str, other: str) -> AwsResource:
+        depends = {"securityGroupId": ["urn:g"], "referencedSecurityGroupId": [other]}
+        properties = {"ipProtocol": protocol, "tags": TAGS}
+        return AwsResource(f"vpc:SecurityGroup{kind}Rule", kind, f"urn:{kind}", properties,
+                           depends=depends)  # fmt: skip
+
+    rules = [rule(k, o) for k, o in (("Ingress", inward), ("Egress", outward)) if o]
+    group = AwsResource("ec2:SecurityGroup", "g", "urn:g", {"tags": TAGS})
+    launch = template({"networkInterfaces": ["urn:g"]},
+                      networkInterfaces=[{"interfaceType": "efa-only"}])  # fmt: skip
+    return [group, launch, *rules]
+
+
+def test_efas_group_names_itself_in_both_directions() -> None:
+    assert check(efa("urn:g", "urn:g")) == []
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        efa("urn:g", None), efa(None, "urn:g"), efa("urn:g", "urn:other"),
+        efa("urn:g", "urn:g", protocol="tcp"), efa(None, None),
+    ],
+)  # fmt: skip
+def test_one_direction_or_one_protocol_is_not_enough(resources: list[AwsResource]) -> None:
+    assert [f.rule for f in check(resources)] == ["aws-efa-group"]
+
+
+class _NotKnownError(Exception):
+    pass
+
+
+class _Proxy(dict[str, Any]):
+    """As the policy SDK's: reading what is not known raises."""
+
+    def __getitem__(self, key: str) -> Any:
+        if key == "id":
+            raise _NotKnownError
+        return super().__getitem__(key)
+
+
+@dataclass
+class _Given:
+    resource_type: str
+    props: Any
+    urn: str = "urn:x"
+    name: str = "x"
+    opts: Any = None
+    property_dependencies: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
+
+
+def test_what_pulumi_hands_over_becomes_plain() -> None:
+    other = _Given("aws:ec2/vpc:Vpc", {}, urn="urn:vpc")
+    props = _Proxy(id=None, tags=TAGS, list=[{"a": 1.0}])
+    given = _Given("aws:ec2/subnet:Subnet", props, property_dependencies={"vpcId": [other]})
+    found = resource_of(given, _NotKnownError)
+    assert found is not None
+    assert found.token == "ec2:Subnet"
+    assert found.properties == {"id": UNKNOWN, "tags": TAGS, "list": [{"a": 1.0}]}
+    assert found.depends == {"vpcId": ["urn:vpc"]}
+    assert found.protected is False
+
+
+def test_other_providers_are_left_out() -> None:
+    assert resource_of(_Given("kubernetes:core/v1:Secret", {}), _NotKnownError) is None
