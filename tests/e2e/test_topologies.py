@@ -123,33 +123,6 @@ def test_a_dead_worker_rebuilds_its_group_while_the_other_answers(
     assert after["1"] == before["1"]
 
 
-RACK = "topology.tokenworks.dev/rack"
-
-
-def racks_of_groups(platform: Platform) -> dict[str, set[str]] | None:
-    """Group of `near`: its racks, once two groups of two are on nodes."""
-    nodes = platform.get("nodes", "-l", RACK)["items"]
-    rack = {n["metadata"]["name"]: n["metadata"]["labels"][RACK] for n in nodes}
-    pods = [p for p in platform.pods(f"{INSTANCE}=near") if p["spec"].get("nodeName") in rack]
-    found: dict[str, set[str]] = {}
-    for pod in pods:
-        group = pod["metadata"]["labels"][GROUP]
-        found.setdefault(group, set()).add(rack[pod["spec"]["nodeName"]])
-    return found if len(pods) == 4 else None
-
-
-def test_groups_of_a_document_stay_within_the_level_it_names(models: Platform) -> None:
-    scale = ("scale", "-n", NAMESPACE, "lws/near-engine")
-    models.kubectl(*scale, "--replicas=2")
-    try:
-        found = eventually("two groups of two have nodes", lambda: racks_of_groups(models))
-        assert {group: len(racks) for group, racks in found.items()} == {"0": 1, "1": 1}
-        assert found["0"] != found["1"]
-    finally:
-        models.kubectl(*scale, "--replicas=0")
-    eventually("their nodes are free", lambda: not models.pods(f"{INSTANCE}=near"))
-
-
 # Prefill and decode
 
 
