@@ -206,7 +206,12 @@ class TestUp:
         }
         (pool,) = spec.simulated
         assert (pool.name, pool.nodes) == ("kwok-h100", 4)
-        assert pool.resources == {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}
+        assert pool.resources == {
+            "nvidia.com/gpu": 8,
+            "vpc.amazonaws.com/efa": 32,
+            # What eight pods with EFA ask for.
+            "hugepages-2Mi": 8 * 5 * 2**30,
+        }
         assert pool.topology == ("topology.tokenworks.dev/rack", "kubernetes.io/hostname")
         assert pool.taints == (("kwok.x-k8s.io/node", "fake", "NoSchedule"),)
 

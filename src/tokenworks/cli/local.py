@@ -16,10 +16,13 @@ from rich.table import Table
 from typer.core import TyperCommand
 
 from tokenworks.catalog.gpus import PRODUCT_LABEL, gpu_types
+from tokenworks.catalog.network import load_networks
 from tokenworks.cli.context import load, rendered_objects, say
 from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.spec.common import quantity_value
 from tokenworks.spec.environment import Environment, NodePool
 from tokenworks.spec.stack import Manifest, Stack
+from tokenworks.spec.topology_rules import pool_network
 
 if TYPE_CHECKING:
     from local.cluster import ClusterSpec, ComponentStatus, NodeStatus, Pool, Programs
@@ -39,11 +42,22 @@ def _pool(name: str, pool: NodePool) -> Pool:
     resources = {"nvidia.com/gpu": pool.gpus_per_node}
     if pool.rdma is not None:
         resources[pool.rdma.resource] = pool.rdma.per_node
+        resources |= _huge_pages(pool)
     taints = tuple((t.key, t.value or "", t.effect) for t in pool.taints)
     # As GPU feature discovery labels nodes that have the GPUs.
     product = gpu_types()[pool.gpu].product
     labels = {**({PRODUCT_LABEL: product} if product else {}), **pool.labels}
     return Pool(name, pool.nodes, resources, labels, taints, pool.topology)
+
+
+def _huge_pages(pool: NodePool) -> dict[str, int]:
+    """Bytes of huge pages of a simulated node, for a pod with the devices on every GPU. The real
+    node has what the machine has, which the kubelet alone may say."""
+    network = pool_network(pool)
+    if not pool.simulated or network is None:
+        return {}
+    asked = load_networks()[network].hugepages
+    return {name: int(quantity_value(each)) * pool.gpus_per_node for name, each in asked.items()}
 
 
 def cluster_spec(environment: Environment) -> ClusterSpec:
