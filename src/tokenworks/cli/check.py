@@ -206,7 +206,7 @@ def explain(
         print(rules.explain(rule), end="")
         return
     for name in rules.rule_ids():
-        print(f"{name:16} {rules.title(name)}")
+        print(f"{name:26} {rules.title(name)}")
 
 
 def admission_command(
