@@ -110,7 +110,11 @@ def _labels(graph: Graph, namespace: str) -> dict[str, str]:
 
 def reaches(graph: Graph, source: Pod, target: Pod, port: int | None) -> str | None:
     """Why one pod cannot connect to another; None where it can. `port` None: any port at all."""
-    for direction, here, there in (("Egress", source, target), ("Ingress", target, source)):
+    ways: tuple[tuple[Direction, Pod, Pod], ...] = (
+        ("Egress", source, target),
+        ("Ingress", target, source),
+    )
+    for direction, here, there in ways:
         policies = selecting(graph, here, direction)
         if not policies or _lets(graph, policies, direction, there, port=port, target=target):
             continue
