@@ -115,17 +115,17 @@ class Pod:
         """A controller writes the pod: only what is written here can be judged."""
         return self.single is not None or any(c.completed for c in self.containers)
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Kind of its object."""
         return str(self.object.get("kind"))
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Name of its object."""
         return str(at(self.object, "metadata", "name") or "")
 
-    @property
+    @cached_property
     def namespace(self) -> str:
         """Namespace of its object; an absent one reads as `default`."""
         return str(at(self.object, "metadata", "namespace") or "default")

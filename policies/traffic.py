@@ -27,8 +27,8 @@ class Entry:
 def selecting(graph: Graph, pod: Pod, direction: Direction) -> list[Item]:
     """Policies that isolate a pod in one direction."""
     found: list[Item] = []
-    for item in graph.of_kind("NetworkPolicy"):
-        if item.namespace != pod.namespace or direction not in _directions(item):
+    for item in graph.of_namespace("NetworkPolicy", pod.namespace):
+        if direction not in _directions(item):
             continue
         selector = mapping(item.spec.get("podSelector"))
         bare = not selector.get("matchLabels") and not selector.get("matchExpressions")

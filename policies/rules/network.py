@@ -24,7 +24,11 @@ class _NetworkPolicy:
 
 
 def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
-    policies = [_policy(item) for item in inventory.objects if item.get("kind") == "NetworkPolicy"]
+    policies: dict[str, list[_NetworkPolicy]] = {}
+    for item in inventory.objects:
+        if item.get("kind") == "NetworkPolicy":
+            found = _policy(item)
+            policies.setdefault(found.namespace, []).append(found)
     for pod in inventory.pods:
         if pod.spec.get("hostNetwork") is True:
             yield Violation(
@@ -35,14 +39,14 @@ def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
                 "warning",
             )
         elif pod.namespace not in context.platform_namespaces:
-            yield from _uncovered(pod, policies)
+            yield from _uncovered(pod, policies.get(pod.namespace, []))
 
 
 def _uncovered(pod: Pod, policies: list[_NetworkPolicy]) -> Iterator[Violation]:
     covered = {
         direction
         for policy in policies
-        if policy.namespace == pod.namespace and _selects(policy.selector, pod)
+        if _selects(policy.selector, pod)
         for direction in policy.directions
     }
     missing = [direction for direction in _DIRECTIONS if direction not in covered]

@@ -90,10 +90,11 @@ def _several(inventory: Inventory, pod: Pod) -> str | None:
 def _most(inventory: Inventory, pod: Pod) -> int:
     """Replicas that an autoscaler may make."""
     found = 1
-    for scaler in inventory.graph.of_kind(*_SCALERS):
+    scalers = [s for kind in _SCALERS for s in inventory.graph.of_namespace(kind, pod.namespace)]
+    for scaler in scalers:
         target = mapping(scaler.spec.get("scaleTargetRef"))
         kind = target.get("kind") or "Deployment"
-        if (scaler.namespace, kind, target.get("name")) == (pod.namespace, pod.kind, pod.name):
+        if (kind, target.get("name")) == (pod.kind, pod.name):
             key = "maxReplicas" if scaler.kind == "HorizontalPodAutoscaler" else "maxReplicaCount"
             found = max(found, integer(scaler.spec.get(key), 100) or 1)
     return found
