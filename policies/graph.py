@@ -115,10 +115,18 @@ class Graph:
 
     def near(self, kind: str, namespace: str, name: str) -> str | None:
         """A name of that kind which looks like it."""
-        names = [i.name for i in self.of_namespace(kind, namespace)]
-        close = get_close_matches(name, names, 3, 0.8)
-        # A prefix or suffix is what tools add: another name, and no slip.
-        return next((other for other in close if not _extended(name, other)), None)
+        key = (kind, namespace, name)
+        if key not in self._looks:
+            names = [i.name for i in self.of_namespace(kind, namespace)]
+            close = get_close_matches(name, names, 3, 0.8)
+            # A prefix or suffix is what tools add: another name, and no slip.
+            self._looks[key] = next((o for o in close if not _extended(name, o)), None)
+        return self._looks[key]
+
+    @cached_property
+    def _looks(self) -> dict[tuple[str, str, str], str | None]:
+        """What `near` found, since many pods ask for the same."""
+        return {}
 
     def brings(self, kind: str, namespace: str) -> bool:
         """Whether the set holds objects of that kind in that namespace."""

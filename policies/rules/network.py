@@ -13,6 +13,10 @@ from policies.pods import Pod
 from policies.tree import at, mapping, strings
 
 _LINK = "https://kubernetes.io/docs/concepts/services-networking/network-policies/"
+_TEMPLATES = frozenset(
+    {"ServingRuntime", "ClusterServingRuntime", "LLMInferenceServiceConfig", "PodTemplate"}
+)
+"""Kinds that make no pods by themselves."""
 _DIRECTIONS = ("Ingress", "Egress")
 
 
@@ -38,6 +42,8 @@ def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
                 "remove hostNetwork, or guard its ports with the node's firewall",
                 "warning",
             )
+        elif pod.kind in _TEMPLATES:
+            continue  # what is made of them is judged
         elif pod.namespace not in context.platform_namespaces:
             yield from _uncovered(pod, policies.get(pod.namespace, []))
 

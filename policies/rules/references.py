@@ -330,7 +330,8 @@ def _programs(inventory: Inventory, pod: Pod) -> list[Program]:
 
 def listens(inventory: Inventory, pods: list[Pod], port: object) -> str | None:
     """Why none of the pods serves on a port; None where one may."""
-    if not pods or any(pod.completed for pod in pods) or re.search(r"[${}<>]", str(port)):
+    unclear = not isinstance(port, int | str) or re.search(r"[${}<>]", str(port))
+    if not pods or any(pod.completed for pod in pods) or unclear:
         return None
     facts = [_declared(pod) for pod in pods]
     if isinstance(port, str) and not port.isdigit():
@@ -458,8 +459,8 @@ def _backend(
     if found is None or kind != "Service" or port is None:
         return
     ports = [mapping(entry) for entry in sequence(found.spec.get("ports"))]
-    known = {entry.get("port") for entry in ports} | {entry.get("name") for entry in ports}
-    if ports and port not in known:
+    known = {str(entry.get(key)) for entry in ports for key in ("port", "name")}
+    if ports and str(port) not in known:
         shown = ", ".join(str(entry.get("port")) for entry in ports)
         yield of_item(
             item,

@@ -200,13 +200,13 @@ def _on(program: Program, *names: str) -> bool:
 def _mounts(container: Container) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
     """Path and volume of each mount; None for a claim of a template."""
     volumes = {
-        mapping(v).get("name"): mapping(v) for v in sequence(container.pod.spec.get("volumes"))
+        str(mapping(v).get("name")): mapping(v) for v in sequence(container.pod.spec.get("volumes"))
     }
     for mount in sequence(container.spec.get("volumeMounts")):
         entry = mapping(mount)
         path = entry.get("mountPath")
         if isinstance(path, str):
-            yield path.rstrip("/") or "/", volumes.get(entry.get("name"))
+            yield path.rstrip("/") or "/", volumes.get(str(entry.get("name")))
 
 
 def _under(path: str, folder: str) -> bool:

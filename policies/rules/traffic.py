@@ -82,10 +82,10 @@ def network_serving(inventory: Inventory, _context: Context) -> Iterator[Violati
 
 def _fronted(pod: Pod, program: Program) -> bool:
     """Another container of the pod takes the requests for the engine."""
-    own = {mapping(port).get("containerPort") for port in _ports(program)}
+    own = {str(mapping(port).get("containerPort")) for port in _ports(program)}
     others = [c for c in pod.containers if c is not program.container]
     ports = {
-        mapping(port).get("containerPort")
+        str(mapping(port).get("containerPort"))
         for container in others
         if container.kind in ("container", "sidecar")
         for port in sequence(container.spec.get("ports"))
