@@ -21,6 +21,8 @@ from typer import main as typer_main
 
 import policies
 from hack import caches, matrix
+from policies.admission import elsewhere
+from policies.profiles import PROFILES, weigh
 from tokenworks.cli.main import build
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -164,9 +166,19 @@ def _cell(text: str) -> str:
 def policies_page() -> str:
     """Every rule: what it wants, why, and what to do."""
     lines = [HEADER, "# Policies\n\n`./tokenworks explain RULE` adds an example of each.\n"]
+    lines += ["\n## Profiles\n\n| rule |", *(f" {name} |" for name in PROFILES), " admission |\n"]
+    lines.append("|---|" + "---|" * (len(PROFILES) + 1) + "\n")
+    for rule in policies.RULES:
+        weights = [weigh(rule.id, rule.severity, policies.Context(profile=p)) for p in PROFILES]
+        shown = " | ".join(weight or "off" for weight in weights)
+        asked = "no" if elsewhere(rule) else "yes"
+        lines.append(f"| [{rule.id}](#{rule.id}) | {shown} | {asked} |\n")
     for rule in policies.RULES:
         lines.append(f"\n## {rule.id}\n\n{rule.title} ({rule.severity}).\n\n")
-        lines.append(f"{rule.reason}\n\n{rule.remedy}\n")
+        lines.append(f"{rule.reason}\n\n{rule.remedy}\n\n")
+        lines.append(f"[Documentation]({rule.link})")
+        why = elsewhere(rule)
+        lines.append(f". Not asked in admission: {why}.\n" if why else ". Asked in admission.\n")
     return "".join(lines)
 
 

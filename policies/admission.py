@@ -296,7 +296,8 @@ _SERVER = "the API server refuses such objects by itself"
 _BY_COMMAND = frozenset(
     {
         "shell-pid1", "world-size", "idle-gpus", "group-size", "argument-split", "shell-words",
-        "argument-quotes", "argument-json", "flag-value", "unknown-flag", "unexpanded-variable",
+        "argument-quotes", "argument-json", "flag-value", "model-memory", "unknown-flag",
+        "unexpanded-variable",
         "undefined-variable", "side-channel", "port-overlap", "kv-load-failure", "remote-code",
         "weights-download", "cache-mount", "model-revision", "hub-offline", "shutdown-flag",
         "probe-port", "container-port", "probe-path", "shared-memory", "hardened-caches",

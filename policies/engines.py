@@ -206,11 +206,19 @@ def _classify(container: Container, command: Command) -> tuple[Engine | None, Mo
 def _may_start(container: Container, command: Command) -> bool:
     """Whether a command of its own may start the image's engine: a script we cannot see into, or
     anything that holds an accelerator."""
-    return command.program not in _INTERPRETERS or bool(_accelerators(container.spec))
+    name = command.program
+    opaque = name in _OPAQUE or name.endswith((".sh", ".bash")) or "entrypoint" in name
+    return opaque or bool(_accelerators(container.spec))
 
 
 _RAY = frozenset({"headGroupSpec", "workerGroupSpecs"})
-_INTERPRETERS = frozenset({"python", "python3", "uvicorn", "gunicorn", "node", "pip", "curl"})
+_OPAQUE = frozenset(
+    {
+        "sh", "bash", "dash", "ash", "zsh", "env", "tini", "dumb-init", "numactl", "exec", "nohup",
+        "mpirun", "torchrun", "uv", "nsys", "taskset", "gosu", "su-exec",
+    }
+)  # fmt: skip
+"""Programs that start another one, which their words may not show."""
 
 
 def _is_member(container: Container, command: Command, engine: Engine) -> bool:

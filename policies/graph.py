@@ -80,29 +80,61 @@ class Graph:
         for kind in kinds:
             yield from self.kinds.get(kind, ())
 
+    def of_namespace(self, kind: str, namespace: str) -> tuple[Item, ...]:
+        """The objects of a kind in one namespace."""
+        return self._placed.get((kind, namespace), ())
+
+    @cached_property
+    def _placed(self) -> dict[tuple[str, str], tuple[Item, ...]]:
+        found: dict[tuple[str, str], list[Item]] = {}
+        for item in self.items:
+            found.setdefault((item.kind, item.namespace), []).append(item)
+        return {key: tuple(items) for key, items in found.items()}
+
+    @cached_property
+    def _named(self) -> dict[tuple[str, str, str], Item]:
+        found: dict[tuple[str, str, str], Item] = {}
+        for item in self.items:
+            found.setdefault((item.kind, item.namespace, item.name), item)
+        return found
+
+    @cached_property
+    def _pods(self) -> dict[str, tuple[Pod, ...]]:
+        found: dict[str, list[Pod]] = {}
+        for pod in self.pods:
+            found.setdefault(pod.namespace, []).append(pod)
+        return {namespace: tuple(pods) for namespace, pods in found.items()}
+
+    def pods_in(self, namespace: str) -> tuple[Pod, ...]:
+        """The pods of one namespace."""
+        return self._pods.get(namespace, ())
+
     def find(self, kind: str, namespace: str, name: str) -> Item | None:
         """One object; `namespace` is empty for kinds without one."""
-        return next(
-            (i for i in self.of_kind(kind) if i.name == name and i.namespace == namespace), None
-        )
+        return self._named.get((kind, namespace, name))
 
     def near(self, kind: str, namespace: str, name: str) -> str | None:
         """A name of that kind which looks like it."""
-        names = [i.name for i in self.of_kind(kind) if i.namespace == namespace]
-        close = get_close_matches(name, names, 3, 0.8)
-        # A prefix or suffix is what tools add: another name, and no slip.
-        return next((other for other in close if not _extended(name, other)), None)
+        key = (kind, namespace, name)
+        if key not in self._looks:
+            names = [i.name for i in self.of_namespace(kind, namespace)]
+            close = get_close_matches(name, names, 3, 0.8)
+            # A prefix or suffix is what tools add: another name, and no slip.
+            self._looks[key] = next((o for o in close if not _extended(name, o)), None)
+        return self._looks[key]
+
+    @cached_property
+    def _looks(self) -> dict[tuple[str, str, str], str | None]:
+        """What `near` found, since many pods ask for the same."""
+        return {}
 
     def brings(self, kind: str, namespace: str) -> bool:
         """Whether the set holds objects of that kind in that namespace."""
-        return any(i.namespace == namespace for i in self.of_kind(kind))
+        return (kind, namespace) in self._placed
 
     def orphan(self, kind: str, namespace: str) -> bool:
         """Whether the set holds one of that kind in that namespace that no text of it names."""
-        return any(
-            item.namespace == namespace and not self.mentioned(item.name)
-            for item in self.of_kind(kind)
-        )
+        return any(not self.mentioned(i.name) for i in self.of_namespace(kind, namespace))
 
     def mentioned(self, name: str) -> bool:
         """Whether a pod of the set names something of that name."""
@@ -116,15 +148,19 @@ class Graph:
         """Pods that certainly carry all the labels."""
         return [
             pod
-            for pod in self.pods
-            if pod.namespace == namespace and labels and labels.items() <= pod.labels.items()
+            for pod in self.pods_in(namespace)
+            if labels and labels.items() <= pod.labels.items()
         ]
 
     def hidden(self, namespace: str) -> bool:
         """Whether something in the namespace makes pods whose labels are not written down."""
-        return any(not pod.labels_known for pod in self.pods if pod.namespace == namespace) or any(
-            item.group not in _BUILT_IN and item.namespace == namespace for item in self.items
-        )
+        return namespace in self._hidden
+
+    @cached_property
+    def _hidden(self) -> frozenset[str]:
+        pods = (pod.namespace for pod in self.pods if not pod.labels_known)
+        others = (item.namespace for item in self.items if item.group not in _BUILT_IN)
+        return frozenset((*pods, *others))
 
 
 def _extended(name: str, other: str) -> bool:

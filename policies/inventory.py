@@ -41,6 +41,47 @@ class Inventory:
             found.setdefault(positions[id(program.container.pod)], []).append(program)
         return {position: tuple(programs) for position, programs in found.items()}
 
+    def of_pod(self, pod: Pod) -> tuple[Program, ...]:
+        """The programs of one pod."""
+        return self._by_identity.get(id(pod), ())
+
+    @cached_property
+    def _by_identity(self) -> dict[int, tuple[Program, ...]]:
+        return {id(self.pods[position]): programs for position, programs in self.by_pod.items()}
+
+    def in_namespace(self, namespace: str) -> tuple[Program, ...]:
+        """The programs of one namespace."""
+        return self._by_namespace.get(namespace, ())
+
+    @cached_property
+    def _by_namespace(self) -> dict[str, tuple[Program, ...]]:
+        found: dict[str, list[Program]] = {}
+        for program in self.programs:
+            found.setdefault(program.container.pod.namespace, []).append(program)
+        return {namespace: tuple(programs) for namespace, programs in found.items()}
+
+    def of_object(self, index: int) -> tuple[Program, ...]:
+        """The programs of one object."""
+        return self._by_object.get(index, ())
+
+    @cached_property
+    def _by_object(self) -> dict[int, tuple[Program, ...]]:
+        found: dict[int, list[Program]] = {}
+        for program in self.programs:
+            found.setdefault(program.container.pod.index, []).append(program)
+        return {index: tuple(programs) for index, programs in found.items()}
+
+    def pools_in(self, namespace: str) -> list[tuple[dict[str, str], frozenset[int]]]:
+        """Pod labels and target ports of the pools of one namespace."""
+        return self._pools.get(namespace, [])
+
+    @cached_property
+    def _pools(self) -> dict[str, list[tuple[dict[str, str], frozenset[int]]]]:
+        found: dict[str, list[tuple[dict[str, str], frozenset[int]]]] = {}
+        for namespace, labels, targets in self.pools:
+            found.setdefault(namespace, []).append((labels, targets))
+        return found
+
     @classmethod
     def of(cls, objects: Sequence[Manifest]) -> Inventory:
         """The inventory of a set of objects; `List` objects count as their items."""
@@ -67,11 +108,8 @@ class Inventory:
         pod = program.container.pod
         ports = _ports(program)
         return any(
-            pod.namespace == namespace
-            and labels
-            and labels.items() <= pod.labels.items()
-            and not ports.isdisjoint(targets)
-            for namespace, labels, targets in self.pools
+            labels and labels.items() <= pod.labels.items() and not ports.isdisjoint(targets)
+            for labels, targets in self.pools_in(pod.namespace)
         )
 
 

@@ -115,17 +115,17 @@ class Pod:
         """A controller writes the pod: only what is written here can be judged."""
         return self.single is not None or any(c.completed for c in self.containers)
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Kind of its object."""
         return str(self.object.get("kind"))
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Name of its object."""
         return str(at(self.object, "metadata", "name") or "")
 
-    @property
+    @cached_property
     def namespace(self) -> str:
         """Namespace of its object; an absent one reads as `default`."""
         return str(at(self.object, "metadata", "namespace") or "default")
@@ -303,16 +303,17 @@ def _of_pattern(
     layers = [base] if base else [(*inside, "template")] if "template" in holder else []
     if ref.get("patch") or holder.get("templatePatch"):
         layers.append((*inside, "templateRef", "patch") if ref else (*inside, "templatePatch"))
-    roles = [
+    roles: list[tuple[Role, Path]] = [
         (role, (*(inside if pattern in inside else (*inside, pattern)), patch))
         for pattern, patch, role in _PATCHES
         if mapping(mapping(holder if pattern in inside else holder.get(pattern)).get(patch))
     ]
     if not layers or (not roles and len(layers) == 1 and base is None):
         return
-    for role, patch in roles or [("pod", None)]:
-        parts = [*layers, patch] if patch else layers
-        yield _merged(index, manifest, [part for part in parts if part], role)
+    if not roles:
+        yield _merged(index, manifest, layers, "pod")
+    for role, patch in roles:
+        yield _merged(index, manifest, [*layers, patch], role)
 
 
 def _merged(index: int, manifest: Manifest, layers: Sequence[Path], role: Role) -> Pod:

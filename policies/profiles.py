@@ -51,11 +51,9 @@ MEANING: Final[Mapping[str, str]] = {
 
 def weigh(rule: str, severity: Severity, context: Context) -> Severity | None:
     """How bad a finding is in this context; None where it is none."""
-    level = context.levels.get(rule)
-    if level is None:
-        level = PROFILES[context.profile].get(rule, "default")
-        if context.profile == "strict" and level == "default":
-            level = "error"
+    level: Level = context.levels.get(rule) or PROFILES[context.profile].get(rule, "default")
+    if context.profile == "strict" and level == "default":
+        level = "error"
     if level == "off":
         return None
     return severity if level == "default" else level

@@ -27,8 +27,8 @@ class Entry:
 def selecting(graph: Graph, pod: Pod, direction: Direction) -> list[Item]:
     """Policies that isolate a pod in one direction."""
     found: list[Item] = []
-    for item in graph.of_kind("NetworkPolicy"):
-        if item.namespace != pod.namespace or direction not in _directions(item):
+    for item in graph.of_namespace("NetworkPolicy", pod.namespace):
+        if direction not in _directions(item):
             continue
         selector = mapping(item.spec.get("podSelector"))
         bare = not selector.get("matchLabels") and not selector.get("matchExpressions")
@@ -110,7 +110,11 @@ def _labels(graph: Graph, namespace: str) -> dict[str, str]:
 
 def reaches(graph: Graph, source: Pod, target: Pod, port: int | None) -> str | None:
     """Why one pod cannot connect to another; None where it can. `port` None: any port at all."""
-    for direction, here, there in (("Egress", source, target), ("Ingress", target, source)):
+    ways: tuple[tuple[Direction, Pod, Pod], ...] = (
+        ("Egress", source, target),
+        ("Ingress", target, source),
+    )
+    for direction, here, there in ways:
         policies = selecting(graph, here, direction)
         if not policies or _lets(graph, policies, direction, there, port=port, target=target):
             continue

@@ -28,8 +28,8 @@ def disruption_budget(inventory: Inventory, _context: Context) -> Iterator[Viola
         selector = mapping(item.spec.get("selector"))
         pods = [
             pod
-            for pod in inventory.pods
-            if pod.namespace == item.namespace and selector and matches(selector, pod.labels)
+            for pod in inventory.graph.pods_in(item.namespace)
+            if selector and matches(selector, pod.labels)
         ]
         replicas = sum(replicas_of(pod) for pod in pods if pod.role != "worker") or None
         problem = _blocks(item.spec, replicas)

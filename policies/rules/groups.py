@@ -120,9 +120,7 @@ def leader_name(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 
 def _meets(inventory: Inventory, pod: Pod) -> bool:
     """Its ranks wait for each other when they start."""
-    for program in inventory.programs:
-        if program.container.pod is not pod:
-            continue
+    for program in inventory.of_pod(pod):
         if program.accelerators and _GROUPED.search(" ".join(program.line.words)):
             return True
         if program.world is not None and program.world.nodes != 1:

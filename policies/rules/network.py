@@ -13,6 +13,10 @@ from policies.pods import Pod
 from policies.tree import at, mapping, strings
 
 _LINK = "https://kubernetes.io/docs/concepts/services-networking/network-policies/"
+_TEMPLATES = frozenset(
+    {"ServingRuntime", "ClusterServingRuntime", "LLMInferenceServiceConfig", "PodTemplate"}
+)
+"""Kinds that make no pods by themselves."""
 _DIRECTIONS = ("Ingress", "Egress")
 
 
@@ -24,7 +28,11 @@ class _NetworkPolicy:
 
 
 def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
-    policies = [_policy(item) for item in inventory.objects if item.get("kind") == "NetworkPolicy"]
+    policies: dict[str, list[_NetworkPolicy]] = {}
+    for item in inventory.objects:
+        if item.get("kind") == "NetworkPolicy":
+            found = _policy(item)
+            policies.setdefault(found.namespace, []).append(found)
     for pod in inventory.pods:
         if pod.spec.get("hostNetwork") is True:
             yield Violation(
@@ -34,15 +42,17 @@ def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
                 "remove hostNetwork, or guard its ports with the node's firewall",
                 "warning",
             )
+        elif pod.kind in _TEMPLATES:
+            continue  # what is made of them is judged
         elif pod.namespace not in context.platform_namespaces:
-            yield from _uncovered(pod, policies)
+            yield from _uncovered(pod, policies.get(pod.namespace, []))
 
 
 def _uncovered(pod: Pod, policies: list[_NetworkPolicy]) -> Iterator[Violation]:
     covered = {
         direction
         for policy in policies
-        if policy.namespace == pod.namespace and _selects(policy.selector, pod)
+        if _selects(policy.selector, pod)
         for direction in policy.directions
     }
     missing = [direction for direction in _DIRECTIONS if direction not in covered]

@@ -166,9 +166,8 @@ def _total(inventory: Inventory, pod: Pod, own: int, size: int) -> int | None:
     """GPUs of the whole group: one leader, and workers."""
     others = [
         other
-        for other in inventory.programs
-        if other.container.pod.index == pod.index
-        and other.container.pod.role == "worker"
+        for other in inventory.of_object(pod.index)
+        if other.container.pod.role == "worker"
         and other.container.pod.path[:-2] == pod.path[:-2]
         and other.accelerators
     ]

@@ -114,9 +114,9 @@ def pool_protocol(inventory: Inventory, _context: Context) -> Iterator[Violation
         pods = inventory.graph.selected(item.namespace, labels)
         plain = [
             program
-            for program in inventory.programs
-            if program.container.pod in pods
-            and program.mode == "server"
+            for pod in pods
+            for program in inventory.of_pod(pod)
+            if program.mode == "server"
             and program.line.engine in ("vllm", "sglang", "trtllm", "llamacpp")
             and program.line.value("grpc") is not True
             and "grpc" not in program.command.text
@@ -173,8 +173,8 @@ def _plain(inventory: Inventory, namespace: str, spec: object) -> bool:
     pods = inventory.graph.selected(namespace, string_map(mapping(spec).get("selector")))
     return any(
         (program.command.flag("secure-serving") or "").lower() == "false"
-        for program in inventory.programs
-        if program.container.pod in pods
+        for pod in pods
+        for program in inventory.of_pod(pod)
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.engines import Program
 from policies.graph import Item
 from policies.inventory import Inventory
 from policies.model import Context, Violation, rule
@@ -125,10 +124,8 @@ def serving_priority(inventory: Inventory, _context: Context) -> Iterator[Violat
 
 
 def _serves(inventory: Inventory, pod: Pod) -> bool:
-    def engine(program: Program) -> bool:
-        return program.container.pod is pod and program.mode != "none"
-
-    return pod.long_running and any(engine(program) for program in inventory.programs)
+    programs = inventory.of_pod(pod)
+    return pod.long_running and any(program.mode != "none" for program in programs)
 
 
 @rule(

@@ -277,7 +277,7 @@ def service_selector(inventory: Inventory, context: Context) -> Iterator[Violati
         own = _own_labels(selector)
         if not own or graph.hidden(item.namespace) or graph.selected(item.namespace, own):
             continue
-        here = [pod for pod in graph.pods if pod.namespace == item.namespace]
+        here = graph.pods_in(item.namespace)
         free = [pod for pod in here if not _served(inventory, pod)]
         if not here or (not free and not context.whole):
             continue
@@ -294,13 +294,11 @@ def _served(inventory: Inventory, pod: Pod) -> bool:
     """Whether a Service or pool of the set selects the pod, or it asks for none."""
     if not pod.long_running or pod.kind == "DaemonSet":
         return True
-    for item, selector in _services(inventory):
-        if item.namespace == pod.namespace and _own_labels(selector).items() <= pod.labels.items():
+    for item in inventory.graph.of_namespace("Service", pod.namespace):
+        selector = string_map(item.spec.get("selector"))
+        if selector and _own_labels(selector).items() <= pod.labels.items():
             return True
-    return any(
-        namespace == pod.namespace and labels and labels.items() <= pod.labels.items()
-        for namespace, labels, _ in inventory.pools
-    )
+    return _pooled(inventory, pod)
 
 
 def _shown(labels: Mapping[str, str]) -> str:
@@ -327,12 +325,13 @@ def _declared(pod: Pod) -> tuple[set[str], set[int], bool]:
 
 
 def _programs(inventory: Inventory, pod: Pod) -> list[Program]:
-    return [p for p in inventory.programs if p.container.pod is pod]
+    return list(inventory.of_pod(pod))
 
 
 def listens(inventory: Inventory, pods: list[Pod], port: object) -> str | None:
     """Why none of the pods serves on a port; None where one may."""
-    if not pods or any(pod.completed for pod in pods) or re.search(r"[${}<>]", str(port)):
+    unclear = not isinstance(port, int | str) or re.search(r"[${}<>]", str(port))
+    if not pods or any(pod.completed for pod in pods) or unclear:
         return None
     facts = [_declared(pod) for pod in pods]
     if isinstance(port, str) and not port.isdigit():
@@ -460,8 +459,8 @@ def _backend(
     if found is None or kind != "Service" or port is None:
         return
     ports = [mapping(entry) for entry in sequence(found.spec.get("ports"))]
-    known = {entry.get("port") for entry in ports} | {entry.get("name") for entry in ports}
-    if ports and port not in known:
+    known = {str(entry.get(key)) for entry in ports for key in ("port", "name")}
+    if ports and str(port) not in known:
         shown = ", ".join(str(entry.get("port")) for entry in ports)
         yield of_item(
             item,
@@ -554,8 +553,12 @@ def pool_selector(inventory: Inventory, context: Context) -> Iterator[Violation]
         pods = graph.selected(item.namespace, own)
         here = [
             pod
-            for pod in (p.container.pod for p in inventory.programs if p.mode == "server")
-            if pod.namespace == item.namespace and not _pooled(inventory, pod)
+            for pod in (
+                p.container.pod
+                for p in inventory.in_namespace(item.namespace)
+                if p.mode == "server"
+            )
+            if not _pooled(inventory, pod)
         ]
         if own and not pods and here and not graph.hidden(item.namespace):
             yield of_item(
@@ -576,8 +579,8 @@ def pool_selector(inventory: Inventory, context: Context) -> Iterator[Violation]
 
 def _pooled(inventory: Inventory, pod: Pod) -> bool:
     return any(
-        namespace == pod.namespace and labels and labels.items() <= pod.labels.items()
-        for namespace, labels, _ in inventory.pools
+        labels and labels.items() <= pod.labels.items()
+        for labels, _ in inventory.pools_in(pod.namespace)
     )
 
 
@@ -620,8 +623,7 @@ def _picks(inventory: Inventory, namespace: str, name: str) -> bool:
         return True
     return any(
         mapping(port).get("port") == 9002
-        for item in inventory.graph.of_kind("Service")
-        if item.namespace == namespace
+        for item in inventory.graph.of_namespace("Service", namespace)
         for port in sequence(item.spec.get("ports"))
     )
 

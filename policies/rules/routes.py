@@ -45,10 +45,9 @@ def serves_models(inventory: Inventory, namespace: str, name: str) -> bool:
     selector = string_map(service.spec.get("selector"))
     return any(
         program.mode == "server"
-        and program.container.pod.namespace == namespace
         and selector
         and selector.items() <= program.container.pod.labels.items()
-        for program in inventory.programs
+        for program in inventory.in_namespace(namespace)
     )
 
 

@@ -120,9 +120,9 @@ def _scaled(inventory: Inventory, item: Item) -> str | None:
     """The engine that a scaler scales, as its container is called."""
     ref = mapping(item.spec.get("scaleTargetRef"))
     kind, name = str(ref.get("kind") or "Deployment"), str(ref.get("name"))
-    for program in inventory.programs:
+    for program in inventory.in_namespace(item.namespace):
         pod = program.container.pod
-        if (pod.namespace, pod.kind, pod.name) == (item.namespace, kind, name) and (
+        if (pod.kind, pod.name) == (kind, name) and (
             program.needs_gpu and program.mode == "server"
         ):
             return program.title

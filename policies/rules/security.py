@@ -66,9 +66,8 @@ def engine_exposed(inventory: Inventory, _context: Context) -> Iterator[Violatio
             continue
         engines = [
             program
-            for program in inventory.programs
-            if program.container.pod.namespace == item.namespace
-            and selector.items() <= program.container.pod.labels.items()
+            for program in inventory.in_namespace(item.namespace)
+            if selector.items() <= program.container.pod.labels.items()
             and program.mode == "server"
             and program.container.pod.long_running
         ]
@@ -131,14 +130,13 @@ def _grouped(inventory: Inventory, namespace: str, selector: dict[str, str]) -> 
     if any(key.startswith("ray.io/") for key in selector):
         return True
     return any(
-        program.container.pod.namespace == namespace
-        and selector.items() <= program.container.pod.labels.items()
+        selector.items() <= program.container.pod.labels.items()
         and (
             program.engine is not None
             or program.accelerators
             or "ray start" in program.command.text
         )
-        for program in inventory.programs
+        for program in inventory.in_namespace(namespace)
         if selector
     )
 

@@ -90,10 +90,11 @@ def _several(inventory: Inventory, pod: Pod) -> str | None:
 def _most(inventory: Inventory, pod: Pod) -> int:
     """Replicas that an autoscaler may make."""
     found = 1
-    for scaler in inventory.graph.of_kind(*_SCALERS):
+    scalers = [s for kind in _SCALERS for s in inventory.graph.of_namespace(kind, pod.namespace)]
+    for scaler in scalers:
         target = mapping(scaler.spec.get("scaleTargetRef"))
         kind = target.get("kind") or "Deployment"
-        if (scaler.namespace, kind, target.get("name")) == (pod.namespace, pod.kind, pod.name):
+        if (kind, target.get("name")) == (pod.kind, pod.name):
             key = "maxReplicas" if scaler.kind == "HorizontalPodAutoscaler" else "maxReplicaCount"
             found = max(found, integer(scaler.spec.get(key), 100) or 1)
     return found
@@ -199,13 +200,13 @@ def _on(program: Program, *names: str) -> bool:
 def _mounts(container: Container) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
     """Path and volume of each mount; None for a claim of a template."""
     volumes = {
-        mapping(v).get("name"): mapping(v) for v in sequence(container.pod.spec.get("volumes"))
+        str(mapping(v).get("name")): mapping(v) for v in sequence(container.pod.spec.get("volumes"))
     }
     for mount in sequence(container.spec.get("volumeMounts")):
         entry = mapping(mount)
         path = entry.get("mountPath")
         if isinstance(path, str):
-            yield path.rstrip("/") or "/", volumes.get(entry.get("name"))
+            yield path.rstrip("/") or "/", volumes.get(str(entry.get("name")))
 
 
 def _under(path: str, folder: str) -> bool:

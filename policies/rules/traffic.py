@@ -82,10 +82,10 @@ def network_serving(inventory: Inventory, _context: Context) -> Iterator[Violati
 
 def _fronted(pod: Pod, program: Program) -> bool:
     """Another container of the pod takes the requests for the engine."""
-    own = {mapping(port).get("containerPort") for port in _ports(program)}
+    own = {str(mapping(port).get("containerPort")) for port in _ports(program)}
     others = [c for c in pod.containers if c is not program.container]
     ports = {
-        mapping(port).get("containerPort")
+        str(mapping(port).get("containerPort"))
         for container in others
         if container.kind in ("container", "sidecar")
         for port in sequence(container.spec.get("ports"))
@@ -171,7 +171,7 @@ def network_group(inventory: Inventory, _context: Context) -> Iterator[Violation
 
 
 def _computes(inventory: Inventory, pod: Pod) -> bool:
-    return any(p.container.pod is pod and p.accelerators for p in inventory.programs)
+    return any(p.accelerators for p in inventory.of_pod(pod))
 
 
 @rule(
@@ -186,11 +186,14 @@ def _computes(inventory: Inventory, pod: Pod) -> bool:
 )
 def network_transfer(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     graph = inventory.graph
-    nixl = [p for p in inventory.programs if "NixlConnector" in connectors(p)]
-    for a in nixl:
-        for b in nixl:
+    nixl: dict[str, list[Program]] = {}
+    for program in inventory.programs:
+        if "NixlConnector" in connectors(program):
+            nixl.setdefault(program.container.pod.namespace, []).append(program)
+    for a in (program for programs in nixl.values() for program in programs):
+        for b in nixl[a.container.pod.namespace]:
             here, there = a.container.pod, b.container.pod
-            if a is b or here.namespace != there.namespace or here is there:
+            if a is b or here is there:
                 continue
             port = side_port(b)
             why = reaches(graph, here, there, port) if port is not None else None

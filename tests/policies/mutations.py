@@ -306,6 +306,14 @@ def _no_dns(objects: list[Object]) -> Iterator[None]:
             yield
 
 
+def _small_gpus(objects: list[Object]) -> Iterator[None]:
+    for spec, container in zip(pods(objects), containers(objects), strict=False):
+        spec["nodeSelector"] = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}
+        container["command"] = ["vllm", "serve"]
+        container["args"] = ["/models/llama-3.3-70b"]
+        yield
+
+
 def _no_policies(objects: list[Object]) -> Iterator[None]:
     if containers(objects):
         objects[:] = [item for item in objects if item["kind"] != "NetworkPolicy"]
@@ -446,6 +454,7 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
         ("lws-vllm-ray", "lws-vllm-nnodes"),
         at("LeaderWorkerSet", "spec.leaderWorkerTemplate.size", 3),
     ),
+    "model-memory": only((*SIMPLE, "vllm-tp8-statefulset", "lws-vllm-ray"), _small_gpus),
     "image-digest": put("image", "vllm/vllm-openai:latest"),
     "network-policy": _no_policies,
     "network-dns": only(SIMPLE, _no_dns),

@@ -97,7 +97,7 @@ def test_labels_that_a_controller_adds() -> None:
 
 def test_labels_that_nobody_knows() -> None:
     spec = {"containers": [{"name": "x", "image": "x:1"}]}
-    runtime = named("serving.kserve.io/v1alpha1", "ServingRuntime", spec=spec)
+    runtime = named("serving.kserve.io/v1alpha1", "ModelServer", spec=spec)
     runtime["metadata"]["labels"] = {"app": "llama"}
     guess = network_policy({"matchLabels": {"app": "llama"}})
     assert "controller" in found(RULE, runtime, guess)[0].message
@@ -115,3 +115,8 @@ def test_the_host_network_is_said_to_be_unprotected() -> None:
 def test_platform_namespaces_are_left_alone() -> None:
     context = Context(platform_namespaces=frozenset({"team-a"}))
     assert found(RULE, POD, context=context) == []
+
+
+def test_templates_of_others_need_no_policy() -> None:
+    runtime = named("serving.kserve.io/v1alpha1", "ServingRuntime", spec=pod())
+    assert found(RULE, runtime) == []

@@ -167,3 +167,18 @@ def test_context_survives_the_environment_variable() -> None:
 
 def test_digest_constant_is_a_digest() -> None:
     assert found("image-digest", deployment(pod(engine(image=f"x@{DIGEST}")))) == []
+
+
+@pytest.mark.parametrize("value", BOGUS, ids=repr)
+def test_malformed_names_never_stop_a_rule(value: Any) -> None:
+    """Names where only text belongs: what is no text is no name, and nothing falls over it."""
+    mounted = engine(volumeMounts=[{"name": value, "mountPath": "/x"}])
+    made = deployment(pod(mounted, volumes=[{"name": value, "emptyDir": {}}]))
+    service = named_service({"ports": [{"name": value, "port": value, "targetPort": value}]})
+    assert check([made, service, network_policy()], Context(profile="strict")) is not None
+
+
+def named_service(spec: Object) -> Object:
+    meta = {"name": "llama", "namespace": "team-a"}
+    full = {"selector": {"app": "llama"}, **spec}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": full}

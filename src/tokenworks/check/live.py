@@ -56,11 +56,8 @@ def written(items: Sequence[Manifest]) -> Iterator[Manifest]:
         metadata: Mapping[str, Any] = item.get("metadata") or {}
         if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):
             continue
-        notes = {
-            key: value
-            for key, value in (metadata.get("annotations") or {}).items()
-            if key not in _NOTES
-        }
+        given: Mapping[str, Any] = metadata.get("annotations") or {}
+        notes = {key: value for key, value in given.items() if key not in _NOTES}
         kept = {key: value for key, value in metadata.items() if key not in _MADE}
         yield {
             **{key: value for key, value in item.items() if key != "status"},

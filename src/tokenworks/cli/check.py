@@ -206,7 +206,7 @@ def explain(
         print(rules.explain(rule), end="")
         return
     for name in rules.rule_ids():
-        print(f"{name:16} {rules.title(name)}")
+        print(f"{name:26} {rules.title(name)}")
 
 
 def admission_command(
@@ -235,4 +235,8 @@ def admission_command(
             print(f"{rule.id:26} {elsewhere(rule) or 'asked in admission'}")
         return
     made = admission(RULES, _context(environment))
-    print(yaml.safe_dump_all(made, sort_keys=False, width=100), end="")
+    texts: list[str] = [
+        yaml.safe_dump(item, sort_keys=False, width=100)  # pyright: ignore[reportUnknownMemberType]
+        for item in made
+    ]
+    print("---\n".join(texts), end="")
