@@ -26,6 +26,7 @@ from tokenworks.spec.topology_rules import role_field
 SYSTEM_NAMESPACES: Final = (
     "default",
     "istio-system",
+    "karpenter",
     "kube-node-lease",
     "kube-public",
     "kube-system",

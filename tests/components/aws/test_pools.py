@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from components.aws.launch import Interface, interfaces
-from components.aws.user_data import user_data
 from tests.components.aws.environments import G6, P5, built, changed, inputs, of
 from tests.components.recorder import Registered
 from tokenworks.catalog.aws import instances
+from tokenworks.render.aws.interfaces import Interface, interfaces
+from tokenworks.render.aws.user_data import user_data
 
 
 def template(found: dict[str, Registered], pool: str) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def test_disks_of_a_node_are_joined_and_hold_the_folder_for_weights() -> None:
 
 
 def test_nodes_without_disks_join_nothing() -> None:
-    said = decoded(user_data(raid=False))
+    said = user_data(raid=False)
     assert "RAID0" not in said
     assert "install" not in said
     assert "kind" in said
