@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tokenworks.render import platform
 from tokenworks.render.aws.karpenter import karpenter
+from tokenworks.render.aws.node_software import node_software
 from tokenworks.render.defaults import helm_values
 from tokenworks.render.helm import RenderTools, template
 from tokenworks.render.model import model_ready_seconds, model_values
@@ -116,7 +117,7 @@ def _work(stack: Stack, tools: RenderTools) -> list[Callable[[], list[Release]]]
     if enabled.leader_worker_set.enabled:
         work.append(lambda: platform.leader_worker_set(stack, tools))
     if _on_aws(stack):
-        work.append(lambda: karpenter(stack, tools))
+        work += [lambda: karpenter(stack, tools), lambda: node_software(stack)]
     work += [lambda t=t: _tenant(stack, t, tools) for t in stack.tenants]
     work += [lambda m=m: _model(stack, m, tools) for m in stack.models]
     return work

@@ -33,6 +33,7 @@ SYSTEM_NAMESPACES: Final = (
     "kueue-system",
     "local-path-storage",
     "lws-system",
+    "node-software",
 )
 """Namespaces of Kubernetes and of what the environment installs."""
 

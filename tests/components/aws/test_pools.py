@@ -138,6 +138,7 @@ def test_an_empty_group_tells_the_autoscaler_what_its_nodes_would_have() -> None
     assert tags == {
         "label/tokenworks.dev/pool": "p5",
         "label/nvidia.com/gpu.present": "true",
+        "label/tokenworks.dev/efa": "true",
         "taint/nvidia.com/gpu": ":NoSchedule",
         "resources/nvidia.com/gpu": "8",
         "resources/vpc.amazonaws.com/efa": "32",
@@ -147,7 +148,9 @@ def test_an_empty_group_tells_the_autoscaler_what_its_nodes_would_have() -> None
 
 def test_labels_and_taints_are_on_the_nodes() -> None:
     found = group(built(), "p5").inputs
-    assert found["labels"] == {"tokenworks.dev/pool": "p5", "nvidia.com/gpu.present": "true"}
+    assert found["labels"] == {
+        "tokenworks.dev/pool": "p5", "nvidia.com/gpu.present": "true", "tokenworks.dev/efa": "true",
+    }  # fmt: skip
     assert found["taints"] == [{"key": "nvidia.com/gpu", "value": "", "effect": "NO_SCHEDULE"}]
 
 
