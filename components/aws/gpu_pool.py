@@ -10,8 +10,8 @@ import pulumi
 from components.aws.common import Tags
 from components.aws.launch import LaunchArgs
 from components.aws.node_group import NodeGroup, NodeGroupArgs, Taint
-from components.aws.user_data import user_data
 from tokenworks.render.aws import PoolPlan
+from tokenworks.render.aws.user_data import user_data
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -10,26 +11,9 @@ import pulumi
 import pulumi_aws as aws
 
 from components.aws.common import Tags, named
+from tokenworks.render.aws.interfaces import interfaces
 
 _ROOT_DISK: Final = "/dev/xvda"
-
-
-@dataclass(frozen=True)
-class Interface:
-    """One network interface of a node, fixed at launch."""
-
-    card: int
-    device: int
-    efa_only: bool
-
-
-def interfaces(efa_cards: Sequence[int]) -> list[Interface]:
-    """One interface with an address, on the first card, and an EFA interface on each card.
-
-    The first card's EFA is its second device, as its first has the node's address.
-    """
-    first = Interface(card=0, device=0, efa_only=False)
-    return [first, *(Interface(card, 1 if card == 0 else 0, True) for card in efa_cards)]
 
 
 @dataclass(frozen=True)
@@ -41,6 +25,7 @@ class LaunchArgs:
     root_gigabytes: int
     key_arn: pulumi.Input[str]
     user_data: str
+    """As text."""
     tags: Tags
     efa_cards: Sequence[int] = ()
     placement_group: pulumi.Input[str] | None = None
@@ -57,7 +42,7 @@ def launch_template(name: str, args: LaunchArgs, parent: pulumi.Resource) -> aws
         f"{name}-template",
         instance_type=args.instance_type,
         update_default_version=True,
-        user_data=args.user_data,
+        user_data=base64.b64encode(args.user_data.encode()).decode(),
         metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
             # One hop ends at the node: pods get credentials of their own, never the node's.
             http_endpoint="enabled",
@@ -104,7 +89,7 @@ def _network(args: LaunchArgs) -> list[aws.ec2.LaunchTemplateNetworkInterfaceArg
         aws.ec2.LaunchTemplateNetworkInterfaceArgs(
             network_card_index=interface.card,
             device_index=interface.device,
-            interface_type="efa-only" if interface.efa_only else "interface",
+            interface_type=interface.kind,
             security_groups=list(args.security_groups),
             delete_on_termination="true",
         )

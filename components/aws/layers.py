@@ -45,7 +45,8 @@ def infrastructure(stack: Stack, user: int, *, read: bool) -> Made:
         weights = {} if found is None else {k: _part(found, k) for k in _files(plan)}
         return Made(plan, reference.output("kubeconfig"), weights, {})
     made = Infrastructure(stack.name, InfrastructureArgs(plan, user))
-    exports = {"kubeconfig": made.kubeconfig}
+    exports: dict[str, Any] = {}
+    exports["kubeconfig"] = made.kubeconfig
     if made.weights:
         exports["weights"] = made.weights
     if made.certificate is not None:

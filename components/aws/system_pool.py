@@ -11,7 +11,7 @@ import pulumi
 from components.aws.common import Tags
 from components.aws.launch import LaunchArgs
 from components.aws.node_group import NodeGroup, NodeGroupArgs
-from components.aws.user_data import user_data
+from tokenworks.render.aws.user_data import user_data
 
 _ROOT_GIGABYTES: Final = 100
 LABELS: Final = {"tokenworks.dev/pool": "system"}

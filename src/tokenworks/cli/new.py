@@ -69,7 +69,7 @@ def environment(
 ) -> None:
     """Write stacks/NAME/: an environment and its first tenant.
 
-    Example: ./tokenworks new environment staging --context staging-eks
+    Example: ./tokenworks new environment qa --context qa-eks
     """
     written = new_environment(root(), name, provider.value, context)
     _tell(written, f"./tokenworks new model MODEL --env {name}")

@@ -12,6 +12,8 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from tokenworks.render import platform
+from tokenworks.render.aws.karpenter import karpenter
+from tokenworks.render.aws.node_software import node_software
 from tokenworks.render.defaults import helm_values
 from tokenworks.render.helm import RenderTools, template
 from tokenworks.render.model import model_ready_seconds, model_values
@@ -97,6 +99,11 @@ def _manifests(stack: Stack) -> list[Release]:
     return [Release("manifests", "models", "", stack.manifests, needs)]
 
 
+def _on_aws(stack: Stack) -> bool:
+    """Whether the environment's nodes are made on AWS."""
+    return stack.environment.spec.cluster.provider == "aws"
+
+
 def _work(stack: Stack, tools: RenderTools) -> list[Callable[[], list[Release]]]:
     enabled = stack.environment.spec.platform
     work: list[Callable[[], list[Release]]] = [
@@ -109,6 +116,8 @@ def _work(stack: Stack, tools: RenderTools) -> list[Callable[[], list[Release]]]
         work += [lambda: platform.kueue(stack, tools), lambda: _queues(stack, tools)]
     if enabled.leader_worker_set.enabled:
         work.append(lambda: platform.leader_worker_set(stack, tools))
+    if _on_aws(stack):
+        work += [lambda: karpenter(stack, tools), lambda: node_software(stack)]
     work += [lambda t=t: _tenant(stack, t, tools) for t in stack.tenants]
     work += [lambda m=m: _model(stack, m, tools) for m in stack.models]
     return work

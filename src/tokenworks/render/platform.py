@@ -109,7 +109,7 @@ def istio_values(stack: Stack) -> dict[str, Any]:
     return values
 
 
-def _charted(
+def charted(
     key: str, values: dict[str, Any], tools: RenderTools, name: str | None = None
 ) -> tuple[Manifest, ...]:
     """Objects of an upstream chart, its Namespace first."""
@@ -124,7 +124,8 @@ def _is_crd(manifest: Manifest) -> bool:
     return manifest["kind"] == "CustomResourceDefinition"
 
 
-def _crd_release(name: str, objects: tuple[Manifest, ...]) -> Release:
+def crd_release(name: str, objects: tuple[Manifest, ...]) -> Release:
+    """A release of CRDs."""
     return Release(name, "crds", "", objects)
 
 
@@ -132,35 +133,35 @@ def gateway_api(tools: RenderTools) -> list[Release]:
     """CRDs of the Gateway API and its Inference Extension: one owner, one channel."""
     components = bill().components
     return [
-        _crd_release("gateway-api-crds", crds(components["gateway-api"], tools)),
-        _crd_release("inference-extension-crds", crds(components["inference-extension"], tools)),
+        crd_release("gateway-api-crds", crds(components["gateway-api"], tools)),
+        crd_release("inference-extension-crds", crds(components["inference-extension"], tools)),
     ]
 
 
 def istio(stack: Stack, tools: RenderTools) -> list[Release]:
     """Istio as the gateway's control plane."""
     needs = ("gateway-api-crds", "inference-extension-crds", "istio-crds")
-    objects = _charted("istio", istio_values(stack), tools, "istiod")
+    objects = charted("istio", istio_values(stack), tools, "istiod")
     return [
-        _crd_release("istio-crds", crds(bill().components["istio"], tools)),
+        crd_release("istio-crds", crds(bill().components["istio"], tools)),
         Release("istiod", "operators", "istio-system", objects, needs),
     ]
 
 
 def kueue(stack: Stack, tools: RenderTools) -> list[Release]:
     """Kueue; its chart keeps the CRDs among its templates, which would delete them with it."""
-    objects = _charted("kueue", kueue_values(stack), tools)
+    objects = charted("kueue", kueue_values(stack), tools)
     own = tuple(o for o in objects if not _is_crd(o))
     return [
-        _crd_release("kueue-crds", tuple(slim(o) for o in objects if _is_crd(o))),
+        crd_release("kueue-crds", tuple(slim(o) for o in objects if _is_crd(o))),
         Release("kueue", "operators", "kueue-system", own, ("kueue-crds",)),
     ]
 
 
 def leader_worker_set(stack: Stack, tools: RenderTools) -> list[Release]:
     """LeaderWorkerSet."""
-    objects = _charted("lws", lws_values(stack), tools)
+    objects = charted("lws", lws_values(stack), tools)
     return [
-        _crd_release("lws-crds", crds(bill().components["lws"], tools)),
+        crd_release("lws-crds", crds(bill().components["lws"], tools)),
         Release("lws", "operators", "lws-system", objects, ("lws-crds",)),
     ]

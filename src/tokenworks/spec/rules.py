@@ -26,12 +26,14 @@ from tokenworks.spec.topology_rules import role_field
 SYSTEM_NAMESPACES: Final = (
     "default",
     "istio-system",
+    "karpenter",
     "kube-node-lease",
     "kube-public",
     "kube-system",
     "kueue-system",
     "local-path-storage",
     "lws-system",
+    "node-software",
 )
 """Namespaces of Kubernetes and of what the environment installs."""
 

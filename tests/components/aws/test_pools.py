@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from components.aws.launch import Interface, interfaces
-from components.aws.user_data import user_data
 from tests.components.aws.environments import G6, P5, built, changed, inputs, of
 from tests.components.recorder import Registered
 from tokenworks.catalog.aws import instances
+from tokenworks.render.aws.interfaces import Interface, interfaces
+from tokenworks.render.aws.user_data import user_data
 
 
 def template(found: dict[str, Registered], pool: str) -> dict[str, Any]:
@@ -138,6 +138,7 @@ def test_an_empty_group_tells_the_autoscaler_what_its_nodes_would_have() -> None
     assert tags == {
         "label/tokenworks.dev/pool": "p5",
         "label/nvidia.com/gpu.present": "true",
+        "label/tokenworks.dev/efa": "true",
         "taint/nvidia.com/gpu": ":NoSchedule",
         "resources/nvidia.com/gpu": "8",
         "resources/vpc.amazonaws.com/efa": "32",
@@ -147,7 +148,9 @@ def test_an_empty_group_tells_the_autoscaler_what_its_nodes_would_have() -> None
 
 def test_labels_and_taints_are_on_the_nodes() -> None:
     found = group(built(), "p5").inputs
-    assert found["labels"] == {"tokenworks.dev/pool": "p5", "nvidia.com/gpu.present": "true"}
+    assert found["labels"] == {
+        "tokenworks.dev/pool": "p5", "nvidia.com/gpu.present": "true", "tokenworks.dev/efa": "true",
+    }  # fmt: skip
     assert found["taints"] == [{"key": "nvidia.com/gpu", "value": "", "effect": "NO_SCHEDULE"}]
 
 
@@ -192,7 +195,7 @@ def test_disks_of_a_node_are_joined_and_hold_the_folder_for_weights() -> None:
 
 
 def test_nodes_without_disks_join_nothing() -> None:
-    said = decoded(user_data(raid=False))
+    said = user_data(raid=False)
     assert "RAID0" not in said
     assert "install" not in said
     assert "kind" in said

@@ -16,6 +16,8 @@ ENVIRONMENT_TAG: Final = "tokenworks.dev/environment"
 COST_TAG: Final = "cost-center"
 GPU_LABEL: Final = "nvidia.com/gpu.present"
 """Device plugins and exporters select nodes by it."""
+EFA_LABEL: Final = "tokenworks.dev/efa"
+"""Nodes with EFA interfaces carry it."""
 GPU: Final = "nvidia.com/gpu"
 _CAPACITY: Final = {
     "on-demand": "ON_DEMAND",
@@ -157,7 +159,7 @@ def _pool(
         root_gigabytes=math.ceil(quantity_value(aws.root_volume) / 2**30),
         raid=instance.nvme is not None and instance.nvme.disks > 0,
         folder=None if pool.local_storage is None else pool.local_storage.path,
-        labels={**pool.labels, GPU_LABEL: "true"},
+        labels={**pool.labels, GPU_LABEL: "true", **({EFA_LABEL: "true"} if efa else {})},
         taints=tuple(TaintPlan(t.key, t.value or "", t.effect) for t in pool.taints),
         resources=_resources(pool, instance),
         gpus=instance.accelerator.count,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Final
 
@@ -10,7 +9,7 @@ _BOUNDARY: Final = "//tokenworks//"
 
 
 def user_data(raid: bool, folder: str | None = None, owner: int = 0) -> str:
-    """What nodeadm is told, and a script that makes the folder for weights, in base64.
+    """What nodeadm is told, and a script that makes the folder for weights.
 
     Args:
         raid: join the NVMe disks to one array, which containerd and kubelet use too.
@@ -26,5 +25,4 @@ def user_data(raid: bool, folder: str | None = None, owner: int = 0) -> str:
     lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"', ""]
     for kind, body in parts:
         lines += [f"--{_BOUNDARY}", f"Content-Type: {kind}", "", body]
-    text = "\n".join([*lines, f"--{_BOUNDARY}--", ""])
-    return base64.b64encode(text.encode()).decode()
+    return "\n".join([*lines, f"--{_BOUNDARY}--", ""])

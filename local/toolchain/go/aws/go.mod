@@ -1,0 +1,8 @@
+// Files of projects for AWS, pinned once: charts and CRDs are read from them, nothing is built.
+module tokenworks.dev/local/toolchain/aws
+
+go 1.26.0
+
+require (
+	github.com/aws/karpenter-provider-aws v1.14.1
+)

@@ -1,0 +1,122 @@
+"""Karpenter's pools: what a node is made of, which there may be, and when they go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from local.toolchain import module_dir
+from tests.components.aws.environments import ACCOUNT, G6, P5, changed, plan
+from tokenworks.catalog.bill import bill
+from tokenworks.render.aws import AwsPlan
+from tokenworks.render.aws.karpenter import karpenter_values, node_class, node_pool
+from tokenworks.render.helm import parse
+
+P5K = changed(P5, manager="karpenter")
+
+
+def made(pool: dict[str, Any], **aws: Any) -> tuple[AwsPlan, dict[str, Any], dict[str, Any]]:
+    """Plan, and specs of the pool's EC2NodeClass and NodePool."""
+    found = plan({"it": pool}, **aws)
+    (it,) = found.pools
+    return found, node_class(found, it, 65532)["spec"], node_pool(it)["spec"]
+
+
+def requirement(spec: dict[str, Any], key: str) -> list[str]:
+    (found,) = [r for r in spec["template"]["spec"]["requirements"] if r["key"] == key]
+    assert found["operator"] == "In"
+    return found["values"]
+
+
+def test_efa_sits_on_every_card_in_one_zone_and_close_together() -> None:
+    _, class_, pool = made(P5K)
+    assert len(class_["networkInterfaces"]) == 33
+    assert class_["networkInterfaces"][0]["interfaceType"] == "interface"
+    assert {i["interfaceType"] for i in class_["networkInterfaces"][1:]} == {"efa-only"}
+    assert class_["placementGroupSelector"] == {"name": "test-it"}
+    assert {"tags": {"tokenworks.dev/efa": "test"}} in class_["securityGroupSelectorTerms"]
+    assert requirement(pool, "topology.kubernetes.io/zone") == ["us-east-1a"]
+
+
+def test_a_pool_without_efa_has_none_of_it() -> None:
+    _, class_, pool = made(changed(G6, manager="karpenter", minNodes=0))
+    assert {"networkInterfaces", "placementGroupSelector", "userData"} & class_.keys() == set()
+    assert len(class_["securityGroupSelectorTerms"]) == 1
+    assert requirement(pool, "topology.kubernetes.io/zone") == ["us-east-1a", "us-east-1b"]
+
+
+@pytest.mark.parametrize(
+    ("purchase", "capacity"),
+    [("on-demand", "on-demand"), ("spot", "spot"), ("reservation", "reserved"),
+     ("capacity-block", "reserved")],
+)  # fmt: skip
+def test_how_capacity_is_bought(purchase: str, capacity: str) -> None:
+    number = {"reservation": "cr-0123456789abcdef0"} if capacity == "reserved" else {}
+    _, class_, pool = made(changed(P5K, purchase=purchase, **number))
+    assert requirement(pool, "karpenter.sh/capacity-type") == [capacity]
+    terms = [{"id": "cr-0123456789abcdef0"}] if number else None
+    assert class_.get("capacityReservationSelectorTerms") == terms
+
+
+def test_images_are_pinned_by_the_date_of_their_release() -> None:
+    _, class_, _ = made(P5K)
+    assert class_["amiSelectorTerms"] == [{"alias": "al2023@v20260728"}]
+
+
+def test_a_nodes_credentials_end_at_the_node_and_its_disks_are_encrypted() -> None:
+    _, class_, _ = made(P5K)
+    assert class_["metadataOptions"]["httpTokens"] == "required"
+    assert class_["metadataOptions"]["httpPutResponseHopLimit"] == 1
+    assert class_["blockDeviceMappings"][0]["ebs"]["encrypted"] is True
+    assert class_["role"] == "test-node"
+    assert class_["tags"]["cost-center"] == "inference"
+
+
+def test_local_disks_are_joined_by_karpenter_and_the_folder_made_by_the_node() -> None:
+    _, class_, _ = made(P5K)
+    assert class_["instanceStorePolicy"] == "RAID0"
+    assert "RAID0" not in class_["userData"]
+    assert "'/mnt/k8s-disks/0/weights'" in class_["userData"]
+
+
+def test_never_more_gpus_than_quota_counts_on_and_never_a_node_in_use() -> None:
+    _, _, pool = made(P5K)
+    assert pool["limits"] == {"nvidia.com/gpu": "16"}
+    assert pool["disruption"]["consolidationPolicy"] == "WhenEmpty"
+    assert pool["template"]["spec"]["expireAfter"] == "Never"
+    assert pool["template"]["spec"]["taints"] == [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]
+    assert pool["template"]["metadata"]["labels"]["tokenworks.dev/pool"] == "p5"
+
+
+def test_the_controller_knows_its_cluster_and_its_queue() -> None:
+    found, _, _ = made(P5K)
+    settings = karpenter_values(found)["settings"]
+    assert settings == {"clusterName": "test", "interruptionQueue": "test-interruptions"}
+    assert ACCOUNT not in str(karpenter_values(found))
+
+
+def test_every_field_is_one_of_the_pinned_versions() -> None:
+    """A field that the CRD does not have would be dropped without a word."""
+    folder = module_dir("github.com/aws/karpenter-provider-aws") / bill().components[
+        "karpenter"
+    ].crds[0]  # fmt: skip
+    _, class_, pool = made(changed(P5K, purchase="reservation", reservation="cr-0123456789abcdef0"))
+    for name, spec in (
+        ("karpenter.k8s.aws_ec2nodeclasses", class_), ("karpenter.sh_nodepools", pool),
+    ):  # fmt: skip
+        (definition,) = parse((folder / f"{name}.yaml").read_text())
+        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        _all_known(spec, schema["properties"]["spec"], name)
+
+
+def _all_known(value: Any, schema: dict[str, Any], path: str) -> None:
+    if isinstance(value, dict) and "properties" in schema:
+        assert value.keys() <= schema["properties"].keys(), path
+        for key, item in value.items():
+            _all_known(item, schema["properties"][key], f"{path}.{key}")
+    elif isinstance(value, list):
+        for item in value:
+            _all_known(item, schema["items"], f"{path}[]")
+    elif "enum" in schema:
+        assert value in schema["enum"], path
