@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,8 +23,13 @@ from unittest import mock
 import yaml
 
 from local.cluster import kubeconfig_path
-from local.toolchain import ensure
+from local.toolchain import cache_dir, ensure, module_dir
+from policies import Context, Manifest, check
 from tokenworks import render as rendering
+from tokenworks.catalog.reduced import reduced_crds
+from tokenworks.check.conform import validate_schemas
+from tokenworks.check.read import read_paths
+from tokenworks.check.schemas import build_schemas
 from tokenworks.cli.context import load, render_tools, root, say
 from tokenworks.render import helm, platform
 
@@ -146,6 +152,40 @@ def render() -> Row:
     return Row(f"render, {len(charts)} charts and the CRDs", ours, "helm template", theirs)
 
 
+def _copies(count: int) -> list[Manifest]:
+    """Objects of the rendered environments, again and again, each time in other namespaces."""
+    files = [str(path) for path in sorted((root() / "rendered").iterdir())]
+    objects = [item.manifest for item in read_paths(files, BytesIO()).objects]
+    kinds = ("CustomResourceDefinition", "ConfigMap")
+    objects = [item for item in objects if item["kind"] not in kinds]
+    made: list[Manifest] = []
+    for number in range(count):
+        item = objects[number % len(objects)]
+        turn = number // len(objects)
+        space = f"{item['metadata'].get('namespace', 'default')}-{turn}"
+        made.append({**item, "metadata": {**item["metadata"], "namespace": space}})
+    return made
+
+
+def rules() -> Row:
+    """The rules over many objects, beside kubeconform over the same."""
+    objects = _copies(10_000)
+    openapi = module_dir("k8s.io/kubernetes") / "api" / "openapi-spec" / "v3"
+    schemas = build_schemas(openapi, reduced_crds(), cache_dir() / "schemas")
+    program = ensure("kubeconform")["kubeconform"]
+    ours = timed(lambda: check(objects, Context()))
+    theirs = timed(lambda: validate_schemas(objects, program, schemas))
+    return Row("rules over 10,000 objects", ours, "kubeconform", theirs)
+
+
+def linear() -> Row:
+    """Ten times the objects take ten times as long."""
+    small, large = _copies(1_000), _copies(10_000)
+    ours = timed(lambda: check(large, Context()))
+    theirs = timed(lambda: check(small, Context()))
+    return Row("rules over 10,000 objects", ours, "over 1,000", theirs, "at most 11 times")
+
+
 def table(rows: list[Row]) -> str:
     """Rows in columns."""
     head = ("what", "seconds", "beside", "seconds", "ratio", "aim")
@@ -161,7 +201,7 @@ def main() -> None:
     os.environ["TOKENWORKS_STATE"] = STATE
     rows: list[Row] = []
     try:
-        for measure in (render, control_plane, from_nothing, no_change):
+        for measure in (render, rules, linear, control_plane, from_nothing, no_change):
             say(f"measuring: {measure.__name__.replace('_', ' ')}")
             rows.append(measure())
     finally:

@@ -45,8 +45,8 @@ def pool_group(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             group = str(backend.get("group") or "")
             pools = [
                 pool
-                for pool in inventory.graph.of_kind("InferencePool")
-                if (pool.namespace, pool.name) == (home, name)
+                for pool in inventory.graph.of_namespace("InferencePool", home)
+                if pool.name == name
             ]
             if group not in (_STABLE, _EARLY):
                 yield of_item(
@@ -84,11 +84,10 @@ def pool_rights(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         every: set[str] = set()
         for _, given in named:
             every |= given
-        home = {
-            pool.group
-            for pool in inventory.graph.of_kind("InferencePool")
-            if item.kind == "ClusterRole" or pool.namespace == item.namespace
-        }
+        home = groups
+        if item.kind != "ClusterRole":
+            pools = inventory.graph.of_namespace("InferencePool", item.namespace)
+            home = {pool.group for pool in pools}
         if named and "*" not in every and home and every.isdisjoint(home):
             yield of_item(
                 item, ("rules", named[0][0], "apiGroups"),
@@ -147,7 +146,7 @@ def picker_tls(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     )
     if not istio:
         return
-    rules = [str(item.spec.get("host")).split(".")[0] for item in graph.of_kind("DestinationRule")]
+    rules = {str(item.spec.get("host")).split(".")[0] for item in graph.of_kind("DestinationRule")}
     for pool in graph.of_kind("InferencePool"):
         ref = mapping(pool.spec.get("endpointPickerRef") or pool.spec.get("extensionRef"))
         name = str(ref.get("name"))

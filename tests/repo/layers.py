@@ -160,7 +160,7 @@ LAYERS = (
     ),
     Layer(
         "bench/*",
-        ("bench", "tokenworks", "local", "httpx", "rich", "yaml"),
+        ("bench", "tokenworks", "local", "policies", "httpx", "rich", "yaml"),
         "measures from outside",
     ),
     Layer(
