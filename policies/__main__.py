@@ -13,7 +13,6 @@ sys.path.insert(1, str(ROOT / "src"))
 import pulumi_policy as pulumi  # noqa: E402
 from pulumi_policy.proxy import UnknownValueError  # noqa: E402
 
-from policies import aws  # noqa: E402
 from policies.model import Severity  # noqa: E402
 from policies.pack import DESCRIPTION, Judge  # noqa: E402
 
@@ -38,12 +37,4 @@ def policies(severity: Severity, level: pulumi.EnforcementLevel) -> list[pulumi.
     ]
 
 
-def on_aws(args: pulumi.StackValidationArgs, report: pulumi.ReportViolation) -> None:
-    """Findings about AWS resources, all of which are errors."""
-    found = [aws.resource_of(item, UnknownValueError) for item in args.resources]
-    for finding in aws.check([item for item in found if item is not None]):
-        report(finding.words(), finding.urn)
-
-
-AWS = pulumi.StackValidationPolicy("aws-errors", "docs/aws.md says why", on_aws, MUST)
-pulumi.PolicyPack("tokenworks", [*policies("error", MUST), *policies("warning", MAY), AWS])
+pulumi.PolicyPack("tokenworks", policies("error", MUST) + policies("warning", MAY))

@@ -72,6 +72,17 @@ def check(resources: Sequence[AwsResource]) -> list[AwsFinding]:
     ]
 
 
+def judge(resources: Sequence[Any], unknown: type[Exception]) -> list[tuple[str, str]]:
+    """Findings about what a stack registers, in words, each with its URN.
+
+    Args:
+        resources: as the policy SDK hands them; those of other providers are left out.
+        unknown: what reading a value raises that exists only after `up`.
+    """
+    found = [resource_of(item, unknown) for item in resources]
+    return [(f.words(), f.urn) for f in check([item for item in found if item is not None])]
+
+
 class Registered(Protocol):
     """What the Pulumi policy SDK hands a stack policy of each resource."""
 

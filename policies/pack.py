@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from policies import RULES, Context, Rule, evaluate, flatten, words
+from policies import RULES, Context, Rule, aws, evaluate, flatten, words
 from policies.model import Manifest, Severity
 from policies.resources import Resource, manifests
 
@@ -42,7 +42,8 @@ class Judge:
         """Findings of one severity, with their URN, that no resource shows by itself."""
         every = list(resources)
         known = {text for resource in every for text in self.each(resource, severity)}
-        return [item for item in self._findings(every, severity, RULES) if item[0] not in known]
+        found = [i for i in self._findings(every, severity, RULES) if i[0] not in known]
+        return found + (aws.judge(every, self.unknown) if severity == "error" else [])
 
     def _findings(
         self, resources: Iterable[Resource], severity: Severity, rules: Sequence[Rule]
