@@ -52,7 +52,7 @@ def samples(served: Platform) -> dict[str, float]:
     """Metric name to the sum of its samples."""
     found: dict[str, float] = {}
     for name, value in re.findall(
-        r"^([a-z_:]+)(?:\{.*\})? (\S+)$", fetch(served, VLLM.paths.metrics), re.M
+        r"^([a-z0-9_:]+)(?:\{.*\})? (\S+)$", fetch(served, VLLM.paths.metrics), re.M
     ):
         found[name] = found.get(name, 0.0) + float(value)
     return found
