@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from policies import RULES, Context, Rule, aws, evaluate, flatten, words
 from policies.model import Manifest, Severity
 from policies.resources import Resource, manifests
+from policies.tree import mapping, written
 
 DESCRIPTION = "Why, and examples: ./tokenworks explain RULE"
 CONTEXT_VARIABLE = "TOKENWORKS_POLICY_CONTEXT"
@@ -42,7 +43,10 @@ class Judge:
         """Findings of one severity, with their URN, that no resource shows by itself."""
         every = list(resources)
         known = {text for resource in every for text in self.each(resource, severity)}
-        found = [i for i in self._findings(every, severity, RULES) if i[0] not in known]
+        # On a cluster that is still to be made, objects have no contents yet. What is missing
+        # from a set that is half unknown cannot be told; `check ENV` judges the whole of it.
+        rules = RULES if all(_is_known(m) for _, m in manifests(every, self.unknown)) else ()
+        found = [i for i in self._findings(every, severity, rules) if i[0] not in known]
         return found + (aws.judge(every, self.unknown) if severity == "error" else [])
 
     def _findings(
@@ -51,6 +55,8 @@ class Judge:
         urns: list[str] = []
         objects: list[Manifest] = []
         for urn, manifest in manifests(resources, self.unknown):
+            if not _is_known(manifest):
+                continue
             for item in flatten([manifest]):
                 urns.append(urn)
                 objects.append(item)
@@ -59,3 +65,8 @@ class Judge:
             for violation, finding in evaluate(objects, self.context, rules)
             if finding.severity == severity
         ]
+
+
+def _is_known(manifest: Manifest) -> bool:
+    """Whether the object says at least which one it is."""
+    return written(mapping(manifest.get("metadata")).get("name"))

@@ -32,6 +32,11 @@ def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, list)
 
 
+def written(value: object) -> TypeGuard[str]:
+    """Whether the value is text that is known now."""
+    return isinstance(value, str) and not isinstance(value, Unknown)
+
+
 def mapping(value: object) -> Mapping[str, Any]:
     """The value if it is a mapping, else an empty one."""
     return value if is_mapping(value) else {}

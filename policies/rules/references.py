@@ -12,7 +12,7 @@ from policies.inventory import Inventory
 from policies.model import Context, Path, Severity, Violation, rule
 from policies.pods import Container, Pod
 from policies.rules.shared import absent, instead, of_item, of_pod
-from policies.tree import Unknown, mapping, sequence, string_map
+from policies.tree import Unknown, mapping, sequence, string_map, written
 
 _CONCEPTS = "https://kubernetes.io/docs/concepts"
 _ROUTES = ("HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute")
@@ -165,7 +165,16 @@ _OWN_ROLES = frozenset({"admin", "edit", "view", "cluster-admin"})
 
 def _binding(inventory: Inventory, context: Context, item: Item) -> Iterator[Violation]:
     role = mapping(item.manifest.get("roleRef"))
-    kind, name = str(role.get("kind")), str(role.get("name"))
+    kind, name = role.get("kind"), role.get("name")
+    if written(kind) and written(name):
+        yield from _bound(inventory, context, item, kind, name)
+    for position in range(len(sequence(item.manifest.get("subjects")))):
+        yield from _granted(inventory, context, item, position)
+
+
+def _bound(
+    inventory: Inventory, context: Context, item: Item, kind: str, name: str
+) -> Iterator[Violation]:
     namespace = "" if kind == "ClusterRole" else item.namespace
     severity = absent(inventory, context, kind, namespace, name)
     outside = kind == "ClusterRole" and (name in _OWN_ROLES or name.startswith("system:"))
@@ -177,22 +186,27 @@ def _binding(inventory: Inventory, context: Context, item: Item) -> Iterator[Vio
             f"add the {kind}, or correct the name",
             severity,
         )
-    for position, subject in enumerate(sequence(item.manifest.get("subjects"))):
-        entry = mapping(subject)
-        if entry.get("kind") != "ServiceAccount" or entry.get("name") == "default":
-            continue
-        home = str(entry.get("namespace") or item.namespace or "default")
-        account = str(entry.get("name"))
-        severity = absent(inventory, context, "ServiceAccount", home, account)
-        if severity:
-            yield of_item(
-                item,
-                ("subjects", position, "name"),
-                f"grants to service account {home}/{account}, which is not there"
-                f"{instead(inventory, 'ServiceAccount', home, account)}",
-                "add the ServiceAccount, or correct name and namespace",
-                severity,
-            )
+
+
+def _granted(
+    inventory: Inventory, context: Context, item: Item, position: int
+) -> Iterator[Violation]:
+    subject = mapping(sequence(item.manifest.get("subjects"))[position])
+    account, home = subject.get("name"), subject.get("namespace") or item.namespace or "default"
+    if subject.get("kind") != "ServiceAccount" or account == "default":
+        return
+    if not (written(account) and written(home)):
+        return
+    severity = absent(inventory, context, "ServiceAccount", home, account)
+    if severity:
+        yield of_item(
+            item,
+            ("subjects", position, "name"),
+            f"grants to service account {home}/{account}, which is not there"
+            f"{instead(inventory, 'ServiceAccount', home, account)}",
+            "add the ServiceAccount, or correct name and namespace",
+            severity,
+        )
 
 
 @rule(

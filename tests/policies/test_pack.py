@@ -91,6 +91,14 @@ def test_unknown_values_are_not_judged() -> None:
     assert said([deployment(spec), network_policy()]) == []
 
 
+def test_a_cluster_that_is_still_to_be_made_has_objects_without_contents() -> None:
+    binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding"}
+    unknown = {**binding, "metadata": UNKNOWN_OBJECT_VALUE, "roleRef": UNKNOWN_OBJECT_VALUE}
+    bare = deployment(pod(engine()))
+    assert any("[network-policy]" in text for text in said([bare]))
+    assert said([bare, unknown]) == []
+
+
 def test_numbers_arrive_as_floats_and_read_the_same() -> None:
     probe = {"httpGet": {"path": "/health", "port": 8000.0}, "timeoutSeconds": 1.0}
     whole = {"httpGet": {"path": "/health", "port": 8000}, "timeoutSeconds": 1}

@@ -105,6 +105,8 @@ def check_command(
         )
     if live is not None and not named:
         raise UsageError("--live wants the environment whose cluster it is: check ENV --live NS")
+    if live is not None and not live.strip():
+        raise UsageError("--live wants the name of a namespace, found nothing")
     from tokenworks.check.report import FORMATS  # noqa: PLC0415 - start-up time of --help
 
     if named and live is not None:

@@ -11,7 +11,7 @@ import sys
 import typer
 
 from policies.secrets import masked
-from tokenworks.cli import chat, check, cost, deploy, doctor, local, new, picks, render
+from tokenworks.cli import chat, check, cost, deploy, doctor, engines, local, new, picks, render
 from tokenworks.errors import TokenworksError
 
 
@@ -35,6 +35,7 @@ def build() -> typer.Typer:
     app.command("render")(render.render_command)
     app.command("check")(check.check_command)
     app.command("cost")(cost.cost)
+    app.command("engines")(engines.engines)
     app.command("explain")(check.explain)
     app.command("admission")(check.admission_command)
     app.add_typer(new.app, name="new")
