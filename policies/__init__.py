@@ -42,6 +42,9 @@ def check(objects: Sequence[Manifest], context: Context) -> list[Finding]:
     return [finding for _, finding in evaluate(objects, context)]
 
 
+_NAMES = frozenset(rule.id for rule in RULES)
+
+
 def evaluate(
     objects: Sequence[Manifest], context: Context, rules: Sequence[Rule] = RULES
 ) -> list[tuple[Violation, Finding]]:
@@ -70,7 +73,7 @@ def evaluate(
     for _, violation, finding in found:
         once.setdefault((violation.index, finding), violation)
     ordered = [(violation, finding) for (_, finding), violation in once.items()]
-    return apply(inventory.objects, context, ordered, every=rules is RULES)
+    return apply(inventory.objects, context, ordered, every=rules is RULES, rules=_NAMES)
 
 
 def explain(rule_id: str) -> str:

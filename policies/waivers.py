@@ -7,8 +7,9 @@ exception must not become a habit.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from policies.model import Context, Finding, Manifest, Violation, Waiver, name_of
 from policies.tree import at, mapping
@@ -35,9 +36,17 @@ Found = tuple[Violation, Finding]
 
 
 def apply(
-    objects: Sequence[Manifest], context: Context, found: Sequence[Found], *, every: bool
+    objects: Sequence[Manifest],
+    context: Context,
+    found: Sequence[Found],
+    *,
+    every: bool,
+    rules: Collection[str],
 ) -> list[Found]:
-    """The findings that are not waived; with those about waivers, where every rule was asked."""
+    """The findings that are not waived; with those about waivers, where every rule was asked.
+
+    `rules` are the names of all there are.
+    """
     written = list(_written(objects, context))
     used: set[int] = set()
     kept: list[Found] = []
@@ -50,11 +59,11 @@ def apply(
         if not waived:
             kept.append((violation, finding))
     for position, item in enumerate(written if every else ()):
-        problem = _valid(item.waiver, context)
+        problem = _no_rule(item.waiver.rule, rules) or _valid(item.waiver, context)
         # A part of an environment does not need all of its waivers.
         whole = item.index is not None or context.whole
         if problem is None and position not in used and whole:
-            problem = "waives nothing"
+            problem = f"waives nothing: {item.waiver.rule} finds nothing in {item.waiver.object}"
         if problem:
             kept.append(_about(objects, item, problem))
     return kept
@@ -91,6 +100,13 @@ def _valid(waiver: Waiver, context: Context) -> str | None:
     if context.today and waiver.expires < context.today:
         return f"expired on {waiver.expires} (owner: {waiver.owner})"
     return None
+
+
+def _no_rule(name: str, rules: Collection[str]) -> str | None:
+    if name in rules:
+        return None
+    near = get_close_matches(name, sorted(rules), n=1)
+    return f"names no rule{f'; did you mean {near[0]}?' if near else ''}"
 
 
 def _about(objects: Sequence[Manifest], item: _Written, problem: str) -> Found:

@@ -122,7 +122,7 @@ def test_what_another_program_says_is_passed_on_without_credentials(
 def test_the_fault_of_a_check_is_one_line_without_the_document(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(_targets: list[str]) -> None:
+    def fails(_targets: list[str], *_rest: object) -> None:
         raise RuntimeError(f"{{'token': '{SHAPED['Hugging Face token']}'}}")
 
     monkeypatch.delenv("TOKENWORKS_DEBUG", raising=False)

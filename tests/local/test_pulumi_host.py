@@ -69,7 +69,7 @@ class TestEnvironment:
 
     def test_provider_packages_name_their_plugins_and_the_policy_package_does_not(self) -> None:
         plugins = {p.name: p.version for p in environment_of(_HERE, ROOT).plugins()}
-        assert plugins == {"kubernetes": "4.25.0"}
+        assert plugins == {"kubernetes": "4.25.0", "aws": "7.51.1"}
 
     def test_packages_that_others_need_are_listed_only_when_asked_for(self) -> None:
         environment = environment_of(_HERE, ROOT)

@@ -69,7 +69,14 @@ def test_an_expired_waiver_is_a_finding() -> None:
 )
 def test_an_unused_waiver_is_a_finding(waiver: Waiver) -> None:
     texts = said(broken(), replace(TODAY, waivers=(waiver,)))
-    assert any(text == f"waiver: the waiver of {waiver.rule} waives nothing" for text in texts)
+    what = f"{waiver.rule} finds nothing in {waiver.object}"
+    assert f"waiver: the waiver of {waiver.rule} waives nothing: {what}" in texts
+
+
+def test_a_waiver_of_no_rule_says_which_may_be_meant() -> None:
+    texts = said(broken(), replace(TODAY, waivers=(replace(GIVEN, rule="startup-prob"),)))
+    wanted = "waiver: the waiver of startup-prob names no rule; did you mean startup-probe?"
+    assert wanted in texts
 
 
 def test_a_part_of_an_environment_leaves_waivers_unused() -> None:
