@@ -124,12 +124,21 @@ class Program:
     def port(self) -> int | None:
         """Port it serves on; None where that is not known."""
         grammar = grammars().get(self.line.engine or "")
-        if grammar is None:
+        if grammar is None or self._plays:
             return None
         value = self.line.value(_PORTS.get(grammar.engine, "port"))
         if value is None:
             return int(grammar.facts["port"])
         return value if isinstance(value, int) else None
+
+    @property
+    def _plays(self) -> bool:
+        """It is our simulator in the place of another engine, whose flags it takes after `--`."""
+        words = (
+            *strings(self.container.spec.get("command")),
+            *strings(self.container.spec.get("args")),
+        )
+        return self.line.engine == "simulator" and "--as" in words
 
     @property
     def title(self) -> str:

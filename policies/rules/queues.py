@@ -74,7 +74,8 @@ def queue_coverage(inventory: Inventory, _context: Context) -> Iterator[Violatio
 )
 def queue_label(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for pod in inventory.pods:
-        if pod.kind in ("Pod", "PodTemplate") or len(pod.path) < 2:
+        # Kueue knows no RoleBasedGroup: only its pods can be queued, one by one.
+        if pod.kind in ("Pod", "PodTemplate", "RoleBasedGroup") or len(pod.path) < 2:
             continue
         template = string_map(at(_template(pod), "metadata", "labels"))
         if _QUEUE in template and _QUEUE not in string_map(at(pod.object, "metadata", "labels")):

@@ -50,7 +50,9 @@ TOPOLOGIES: Final[dict[str, Overlay]] = {
     "split-rbg-router": {
         "topology": {**_SPLIT, "expressedAs": "RoleBasedGroup", "router": "engine"},
     },
-    "split-rbg-groups": {"topology": {**_GROUPS, "expressedAs": "RoleBasedGroup"}, **_EIGHT},
+    "split-rbg-groups": {
+        "topology": {**_GROUPS, "expressedAs": "RoleBasedGroup", "router": "engine"}, **_EIGHT,
+    },
 }  # fmt: skip
 """What `spec` says, on pods of two GPUs with two tensor ranks."""
 

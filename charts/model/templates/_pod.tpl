@@ -73,6 +73,9 @@ answers, or all that answer requests.
 {{- include "tokenworks-lib.selector" (dict "root" . "component" "router") -}}
 {{- else if .Values.roles.decode -}}
 {{- include "tokenworks-lib.selector" (dict "root" . "component" "decode") -}}
+{{- if .Values.roles.decode.group }}
+tokenworks.dev/endpoint: "true"
+{{- end -}}
 {{- else -}}
 {{- include "model.endpoints" . -}}
 {{- end -}}

@@ -214,6 +214,7 @@ def _roles(model: Sourced[ModelRelease]) -> Iterator[Problem]:
             f"{prefill.tensor} for both",
             "write the same tensorParallel, or transfer: nixl",
         )
+    own_router = topology.router == "engine"
     grouped = [role.name for role in (prefill, decode) if role.grouped]
     if topology.expressed_as == "RoleBasedGroup" and grouped and engine_name(model) == "vllm":
         yield model.problem(
@@ -222,6 +223,14 @@ def _roles(model: Sourced[ModelRelease]) -> Iterator[Problem]:
             f"workers of {grouped[0]} run another command",
             "native",
             f"remove it, or write {grouped[0]}.nodes: 1",
+        )
+    elif topology.expressed_as == "RoleBasedGroup" and decode.grouped and not own_router:
+        yield model.problem(
+            ("spec", "topology", "expressedAs"),
+            "found RoleBasedGroup, whose pods of one replica have one template, but llm-d's "
+            "sidecar belongs to the first pod of decode alone",
+            "native, or router: engine",
+            "remove it, or write router: engine",
         )
     for role, other in ((prefill, decode), (decode, prefill)):
         if role.replicas == 0 < other.replicas:
