@@ -171,7 +171,8 @@ def at_work(url: str, model: str) -> Generator[str]:
     }  # fmt: skip
     with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=60) as response:
         assert response.status_code == 200
-        next(response.iter_lines())
+        lines = response.iter_lines()  # held: httpx hangs up when nobody has it any more
+        next(lines)
         yield response.headers["x-served-by"]
 
 
