@@ -56,7 +56,11 @@ def test_the_api_server_takes_every_object(
     said = served.kubectl(
         "create", "--dry-run=server", "-o", "name", "-f", _file(tmp_path, objects)
     )
-    assert len(said.splitlines()) == len(objects)
+    warnings = {line for line in said.splitlines() if line.startswith("Warning: ")}
+    assert len(set(said.splitlines()) - warnings) == len(objects)
+    # The namespace of this environment has no release with weights on a node's disk, and is
+    # restricted; one that has is not (`render._pod_security`).
+    assert all('restricted volume types (volume "weights"' in line for line in warnings), warnings
 
 
 @pytest.mark.parametrize("kind", ["LeaderWorkerSet", "RoleBasedGroup", "Deployment"])
