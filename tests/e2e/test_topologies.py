@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,6 +18,7 @@ import httpx
 import pytest
 
 from tests.e2e.platform import NAMESPACE, Platform, ask, eventually
+from tests.e2e.streams import Stream
 
 pytestmark = pytest.mark.e2e
 
@@ -27,6 +29,7 @@ LONG = "Every question begins with the same long and careful explanation of the 
 INSTANCE = "app.kubernetes.io/instance"
 COMPONENT = "app.kubernetes.io/component"
 READY = ("Ready", "True")
+RACK = "topology.tokenworks.dev/rack"
 GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 SPLIT = ("split", "split-sglang", "split-sglang-router", "split-vllm-router")
 
@@ -180,21 +183,92 @@ def test_without_prefill_decode_reads_prompts_itself(models: Platform, url: str)
     assert eventually("another prefill reads prompts", healed) != old
 
 
-def test_sglang_without_prefill_refuses(models: Platform, url: str) -> None:
-    """Its decode cannot read a prompt: the client is told, and asks again."""
-    model = "split-sglang-router"
+@pytest.mark.parametrize(
+    ("model", "status"),
+    [("split-sglang", 400), ("split-sglang-router", 503), ("split-vllm-router", 503)],
+)
+def test_without_prefill_others_refuse(models: Platform, url: str, model: str, status: int) -> None:
+    """What reads no prompts without prefill tells the client, who asks again."""
     scale = ("scale", "-n", NAMESPACE, f"deployment/{model}-prefill")
     models.kubectl(*scale, "--replicas=0")
     try:
         eventually("no prefill", lambda: not parts(models, model, "prefill"))
-        refused = eventually(
-            "the router refuses",
-            lambda: r if (r := ask(url, "a", model)).status_code >= 500 else None,
+        eventually(
+            f"clients get {status}", lambda: ask(url, f"{uuid4()}", model).status_code == status
         )
-        assert refused.status_code in (500, 503)
     finally:
         models.kubectl(*scale, "--replicas=1")
     eventually("it answers again", lambda: answers(url, model))
+
+
+def at_work(platform: Platform, pod: str) -> bool:
+    """Whether its engine has a request in its batch."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}:8000/proxy/metrics"
+    running = re.search(
+        r"^vllm:num_requests_running\S* (\S+)$",
+        platform.kubectl("get", "--raw", path),
+        re.MULTILINE,
+    )
+    return running is not None and float(running[1]) > 0
+
+
+def end(platform: Platform, pod: str) -> None:
+    """End it at once, whatever it does."""
+    platform.kubectl("delete", "pod", "-n", NAMESPACE, pod, "--grace-period=0", "--force")
+
+
+def test_a_prompt_whose_prefill_pod_dies_fails_and_the_next_does_not(
+    models: Platform, url: str
+) -> None:
+    eventually("split answers", lambda: answers(url, "split", f"{uuid4()}: {LONG}"))
+    (prefill,) = names(parts(models, "split", "prefill"))
+    with ThreadPoolExecutor(1) as reader:
+        asked = reader.submit(ask, url, f"{uuid4()}: {LONG * 5}", "split")
+        eventually("prefill reads it", lambda: at_work(models, prefill))
+        end(models, prefill)
+        cut = asked.result()
+    assert (cut.status_code, cut.text) == (502, "")
+    eventually("asking again helps", lambda: answers(url, "split", f"{uuid4()}: {LONG}"))
+
+
+def test_a_stream_ends_with_its_decode_pod(models: Platform, url: str) -> None:
+    eventually("split answers", lambda: answers(url, "split"))
+    stream = Stream(url, tokens=3000, model="split")
+    assert stream.pod in names(parts(models, "split", "decode"))
+    end(models, stream.pod)
+    stream.thread.join(60)
+    assert stream.error and stream.finish == "", "a cut stream must not look like a whole answer"
+    eventually("another decode pod answers", lambda: answers(url, "split"))
+
+
+# Places
+
+
+def rack_of_pods(platform: Platform, model: str, pods: int) -> dict[str, list[str]] | None:
+    """Group: rack of each of its pods, once so many run."""
+    nodes = platform.get("nodes", "-l", "tokenworks.dev/pool=kwok-h100")["items"]
+    racks = {n["metadata"]["name"]: n["metadata"]["labels"][RACK] for n in nodes}
+    found: dict[str, list[str]] = {}
+    for pod in platform.pods(f"{INSTANCE}={model},{GROUP}"):
+        if pod["status"].get("phase") == "Running":
+            group = pod["metadata"]["labels"][GROUP]
+            found.setdefault(group, []).append(racks[pod["spec"]["nodeName"]])
+    return found if sum(len(each) for each in found.values()) == pods else None
+
+
+def test_each_group_of_a_release_is_within_one_rack(models: Platform) -> None:
+    """`topology.within` of a ModelRelease, down to the nodes of the pods that it makes."""
+    scale = ("scale", "-n", NAMESPACE, "lws/near-engine")
+    models.kubectl(*scale, "--replicas=2")
+    try:
+        placed = eventually("four pods run", lambda: rack_of_pods(models, "near", 4))
+    finally:
+        models.kubectl(*scale, "--replicas=0")
+    assert {group: len(racks) for group, racks in placed.items()} == {"0": 2, "1": 2}
+    # Each pod takes a whole node, and a rack has two.
+    assert sorted({*placed["0"]} | {*placed["1"]}) == ["kwok-h100-rack-0", "kwok-h100-rack-1"]
+    assert all(len(set(racks)) == 1 for racks in placed.values())
+    eventually("they are gone", lambda: not models.pods(f"{INSTANCE}=near,{GROUP}"))
 
 
 # Ranks with ports of their own
