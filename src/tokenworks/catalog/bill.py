@@ -27,6 +27,11 @@ class BilledComponent(Document):
     crds: tuple[str, ...] = Field(default=(), description="Files or folders of CRDs in the module.")
     namespace: str | None = None
     images: dict[str, Image] = Field(default_factory=dict[str, Image])
+    built_with: dict[str, str] = Field(
+        default_factory=dict[str, str],
+        description="Other components whose kinds it reads, and the version that its go.mod "
+        "requires: an older one lacks fields that it writes. `kubernetes` is the client's.",
+    )
     source: str
     date: str
     why: str

@@ -6,9 +6,8 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -86,25 +85,13 @@ def programs() -> Programs:
     return Programs(*(found[n] for n in names), kwok_stages=stages)
 
 
-def named_images(value: Any) -> Iterator[str]:
-    """Images that objects name, in containers anywhere, also of custom resources."""
-    if isinstance(value, dict):
-        for key, inner in cast("dict[str, Any]", value).items():
-            if key == "image" and isinstance(inner, str):
-                yield inner
-            else:
-                yield from named_images(inner)
-    elif isinstance(value, list):
-        for inner in cast("list[Any]", value):
-            yield from named_images(inner)
-
-
 def _images(objects: list[Manifest]) -> list[Path]:
     """Archives of the images that a cluster with these objects needs."""
     from local.images import build_images, images_for, programs_needed  # noqa: PLC0415
     from local.toolchain import cache_dir, ensure  # noqa: PLC0415
+    from tokenworks.versions.items import named_images  # noqa: PLC0415 - start-up time
 
-    wanted = images_for(named_images(objects))
+    wanted = images_for(i for item in objects for i in named_images(item))
     programs = ensure(*programs_needed(wanted))
     return list(build_images(programs, cache_dir(), wanted, progress=say).values())
 

@@ -11,7 +11,19 @@ import sys
 import typer
 
 from policies.secrets import masked
-from tokenworks.cli import chat, check, cost, deploy, doctor, engines, local, new, picks, render
+from tokenworks.cli import (
+    chat,
+    check,
+    cost,
+    deploy,
+    doctor,
+    engines,
+    local,
+    new,
+    picks,
+    render,
+    versions,
+)
 from tokenworks.errors import TokenworksError
 
 
@@ -40,6 +52,7 @@ def build() -> typer.Typer:
     app.command("admission")(check.admission_command)
     app.add_typer(new.app, name="new")
     app.add_typer(local.app, name="local")
+    app.add_typer(versions.app, name="versions")
     app.command("doctor")(doctor.doctor)
     app.command("toolchain")(doctor.toolchain)
     return app

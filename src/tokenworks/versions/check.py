@@ -1,0 +1,136 @@
+"""Whether environments keep to the bill, nothing floats, and components fit each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from policies.model import Finding
+from tokenworks.catalog.bill import BilledComponent, bill
+from tokenworks.spec.stack import Manifest, Stack
+from tokenworks.versions.items import INJECTED, Item, images, named_images
+
+_MOVING: Final = frozenset({"latest", "main", "master", "nightly", "edge", "dev", "stable"})
+_NUMBERS: Final = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
+_BILL: Final = "src/tokenworks/catalog/versions.yaml"
+_SKEW: Final = 1
+"""Minor releases between a cluster and the client library of what runs in it."""
+
+
+def judge(
+    stack: Stack, objects: Iterable[Manifest], catalog: list[Item], named: list[Item], kube: str
+) -> list[Finding]:
+    """Every problem of one environment. `kube` is its Kubernetes version."""
+    known = images([*catalog, *named])
+    return [
+        *_outside(stack, objects, known),
+        *_floating(stack, named),
+        *_skewed(stack, kube),
+    ]
+
+
+def catalog_problems(catalog: list[Item]) -> list[Finding]:
+    """Problems of the bill itself, which no environment can mend."""
+    return [*_catalog_floats(catalog), *_constraints(bill().components)]
+
+
+def _outside(stack: Stack, objects: Iterable[Manifest], known: set[str]) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for item in objects:
+        for image in named_images(item):
+            reference = image.partition("@")[0]
+            if reference in known or image in seen or image == INJECTED:
+                continue
+            seen.add(image)
+            yield Finding(
+                "outside-the-bill", "error", _title(item), "image",
+                f"environment {stack.name} runs {image}, which the bill of versions does not have",
+                f"add it to {_BILL} with source, date and reason, or remove what names it",
+            )  # fmt: skip
+
+
+def _floating(stack: Stack, named: list[Item]) -> Iterator[Finding]:
+    local = stack.environment.spec.cluster.provider in ("local", "kind")
+    for item in named:
+        if item.pin == "unresolved" and not local and item.kind != "adapter":
+            yield _unresolved(item)
+        elif item.kind == "image" and item.version in _MOVING and item.pin == "unresolved":
+            yield _moving(item)
+
+
+def _catalog_floats(catalog: list[Item]) -> Iterator[Finding]:
+    for item in catalog:
+        if item.kind == "image" and (item.version in _MOVING or not item.version):
+            yield _moving(item)
+        elif item.kind == "image" and item.pin == "unresolved":
+            yield _unresolved(item)
+
+
+def _unresolved(item: Item) -> Finding:
+    what = "commit" if item.kind == "model" else "digest"
+    return Finding(
+        "unresolved-version", "warning", f"{item.kind} {item.name}", "",
+        f"{_said(item)} has no {what} yet ({item.why})",
+        "./tokenworks versions pin, where the registry can be reached",
+        item.source if item.source.startswith("stacks/") else None,
+    )  # fmt: skip
+
+
+def _moving(item: Item) -> Finding:
+    return Finding(
+        "floating-version", "error", f"{item.kind} {item.name}", "",
+        f"{_said(item)} names a tag that moves ({item.why})",
+        "name a release, and let ./tokenworks versions pin add its digest",
+        item.source if item.source.startswith("stacks/") else None,
+    )  # fmt: skip
+
+
+def _said(item: Item) -> str:
+    return f"{item.name}:{item.version}" if item.version else item.name
+
+
+def _constraints(components: dict[str, BilledComponent]) -> Iterator[Finding]:
+    """A component that reads another's kinds was built with them; an older version of those has
+    not all the fields, and another major has others."""
+    for name, component in components.items():
+        for other, wanted in component.built_with.items():
+            if other not in components:
+                continue
+            have, want = _numbers(components[other].version), _numbers(wanted)
+            if have < want or have[0] != want[0]:
+                yield Finding(
+                    "versions-do-not-fit", "error", f"component {name}", "",
+                    f"{name} {component.version} is built with {other} {wanted}, and the bill has "
+                    f"{other} {components[other].version}",
+                    f"raise {other}, or choose a version of {name} that is built with it",
+                    _BILL,
+                )  # fmt: skip
+
+
+def _skewed(stack: Stack, kube: str) -> Iterator[Finding]:
+    for name, component in bill().components.items():
+        client = component.built_with.get("kubernetes")
+        if client is None:
+            continue
+        # Client libraries are v0.MINOR.
+        apart = abs(_numbers(client)[1] - _numbers(kube)[1])
+        if apart > _SKEW:
+            yield Finding(
+                "versions-do-not-fit", "warning", f"component {name}", "",
+                f"{name} {component.version} is built for Kubernetes 1.{_numbers(client)[1]}, and "
+                f"environment {stack.name} has {kube}",
+                "choose versions that are at most one minor release apart",
+                _BILL,
+            )  # fmt: skip
+
+
+def _numbers(version: str) -> tuple[int, int, int]:
+    found = _NUMBERS.match(version)
+    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else (0, 0, 0)
+
+
+def _title(item: Manifest) -> str:
+    metadata = item.get("metadata", {})
+    place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
+    return f"{item.get('kind')} {place}{metadata.get('name')}"

@@ -1,0 +1,124 @@
+"""`unresolved` becomes what the registry and the hub state, and nothing else of a file changes."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.docs.guide import copy_tree
+from tests.versions.registry import Served, digest, registry
+from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.versions.pin import Place, pin_all, places
+
+TEXT = (
+    "# images\r\n"
+    "images:\r\n"
+    "  - {repository: r.example/a, tag: '1', digest: unresolved}  # why\r\n"
+    "  - repository: r.example/b\r\n"
+    '    digest: "unresolved"\r\n'
+    "    tag: v2\r\n"
+    "  - {repository: r.example/c, tag: '3', digest: sha256:" + "ab" * 32 + "}\r\n"
+    "  - {repository: r.example/d, digest: unresolved}\r\n"
+    "---\r\n"
+    "spec: {model: {uri: hf://org/name, revision: unresolved}}\r\n"
+    "other: unresolved\r\n"
+)
+A, B, COMMIT = "sha256:" + "0a" * 32, "sha256:" + "0b" * 32, "0c" * 20
+
+
+def answer(place: Place) -> str:
+    return {"r.example/a": A, "r.example/b": B, "org/name": COMMIT}[place.name]
+
+
+def file_of(folder: Path, text: str = TEXT) -> Path:
+    file = folder / "a.yaml"
+    file.write_bytes(text.encode())
+    return file
+
+
+def test_only_what_can_be_asked_for_is_found(tmp_path: Path) -> None:
+    found = [(p.line, p.kind, p.name, p.tag) for p in places(file_of(tmp_path))]
+    assert found == [
+        (3, "image", "r.example/a", "1"),
+        (5, "image", "r.example/b", "v2"),
+        (10, "model", "org/name", "main"),
+    ]
+
+
+def test_every_other_byte_stays(tmp_path: Path) -> None:
+    file = file_of(tmp_path)
+    done = pin_all([file], answer, lambda _: None, write=True)
+    expected = TEXT.replace("'1', digest: unresolved", f"'1', digest: {A}")
+    expected = expected.replace('"unresolved"', B).replace(
+        "revision: unresolved", f"revision: {COMMIT}"
+    )
+    assert file.read_bytes().decode() == expected
+    assert (len(done.written), done.failed) == (3, ())
+    assert pin_all([file], answer, lambda _: None, write=True).written == ()
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    file = file_of(tmp_path)
+    assert len(pin_all([file], answer, lambda _: None, write=False).written) == 3
+    assert file.read_bytes().decode() == TEXT
+
+
+def test_one_that_fails_keeps_no_other_from_being_written(tmp_path: Path) -> None:
+    def some(place: Place) -> str:
+        if place.name == "r.example/b":
+            raise TokenworksError("b is away")
+        return answer(place)
+
+    file = file_of(tmp_path)
+    done = pin_all([file], some, lambda _: None, write=True)
+    assert [(p.name, why) for p, why in done.failed] == [("r.example/b", "b is away")]
+    assert A in file.read_text() and '"unresolved"' in file.read_text()
+
+
+def test_the_same_image_is_asked_for_once(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def count(place: Place) -> str:
+        asked.append(place.name)
+        return A
+
+    line = "- {repository: r.example/a, tag: v1, digest: unresolved}\n"
+    pin_all([file_of(tmp_path, line * 3)], count, lambda _: None, write=True)
+    assert asked == ["r.example/a"]
+
+
+@pytest.mark.parametrize("text", ["a: [", "a: *b\n"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match=r"a\.yaml: cannot be read"):
+        places(file_of(tmp_path, text))
+
+
+def test_the_command_pins_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog's own images are on other machines: they fail, and what is here is written."""
+    tree = copy_tree(tmp_path / "copy")
+    served = Served({("mine/engine", "v1")}, commits={"org/name": COMMIT})
+    with registry(served) as host:
+        document = tree / "stacks" / "dev" / "models" / "qwen3-32b.yaml"
+        text = document.read_text()
+        assert "uri: hf://Qwen/Qwen3-32B" in text
+        document.write_text(
+            text.replace("hf://Qwen/Qwen3-32B", "hf://org/name")
+            .replace("docker.io/vllm/vllm-openai", f"{host}/mine/engine")
+            .replace("tag: v0.26.0", "tag: v1")
+        )
+        for other in tree.glob("src/tokenworks/catalog/**/*.yaml"):
+            other.write_text(other.read_text().replace("digest: unresolved", f"digest: {A}"))
+        for other in tree.glob("stacks/*/models/*.yaml"):
+            if other != document and other.parents[1].name != "dev":
+                other.unlink()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://{host}")
+        monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+        run = subprocess.run(
+            ["./tokenworks", "versions", "pin"], cwd=tree, text=True, check=False,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        again = document.read_text()
+    assert f"hf://org/name: {COMMIT}" in run.stdout
+    assert f"revision: {COMMIT}" in again and digest("mine/engine", "v1") in again
