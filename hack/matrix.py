@@ -54,6 +54,7 @@ COLUMNS: Final = {
     "offload-nvme": "KV beyond the GPU: memory and files",
     "lmcache": "KV beyond the GPU: LMCache",
     "mooncake": "KV beyond the GPU: Mooncake, and under SGLang HiCache before it",
+    "hicache": "KV beyond the GPU: HiCache with files of a claim",
     "efa": "network: EFA",
     "roce": "network: RoCE",
     "tcp": "network: TCP, said aloud",

@@ -204,6 +204,12 @@ def variants() -> dict[str, ModelRelease]:
         ),
         "hicache": model(engine=sglang, caches={"offload": {"cpu": "32Gi"}}),
         "mooncake": model(caches={"distributed": {"kind": "mooncake", **store}}),
+        "kv-claim": model(
+            engine=sglang,
+            caches={
+                "distributed": {"kind": "hicache", "claim": "kv", "size": "10Ti", "memory": "32G"}
+            },
+        ),
         "lmcache": model(engine=sglang, caches={"distributed": {"kind": "lmcache", **store}}),
         "trtllm": model(
             engine={"name": "trtllm", **none},

@@ -115,6 +115,46 @@ def test_keys_of_shared_blocks_are_the_same_everywhere() -> None:
         assert values(caches=store(kind)).engine.env["PYTHONHASHSEED"] == "0"
 
 
+CLAIM: dict[str, Any] = {
+    "distributed": {"kind": "hicache", "claim": "kv", "size": "1T", "memory": "32G"}
+}
+
+
+def folder(**spec: Any) -> str:
+    return values(engine={**SGLANG, **spec.pop("engine", {})}, **spec).engine.env[
+        "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR"
+    ]
+
+
+@pytest.mark.helm
+def test_hicache_keeps_files_on_a_claim_that_pods_share(charts: Helm) -> None:
+    engine = values(caches=CLAIM, engine=SGLANG).engine
+    assert engine.flags["hicache-storage-backend"] == "file"
+    # Of each pod's 32 GB two ranks take 16 each, and of the files half.
+    assert engine.flags["hicache-size"] == 16
+    assert engine.env["SGLANG_HICACHE_FILE_BACKEND_MAX_SIZE"] == str(10**12 // 2)
+    found = of(charts, caches=CLAIM, engine=SGLANG)
+    pod = found.pod()
+    (volume,) = (v for v in pod["volumes"] if v["name"] == "kv")
+    assert volume["persistentVolumeClaim"] == {"claimName": "kv"}
+    (mount,) = (m for m in pod["containers"][0]["volumeMounts"] if m["name"] == "kv")
+    assert mount == {"name": "kv", "mountPath": "/kv"}
+    assert "'kv'" not in str(found.one("NetworkPolicy")["spec"]["egress"])
+
+
+def test_blocks_that_do_not_fit_each_other_lie_in_different_folders() -> None:
+    """Their names say nothing of revision, type and size of a block."""
+    one = folder(caches=CLAIM)
+    assert one.startswith("/kv/demo-") and one == folder(caches=CLAIM, replicas=5)
+    others = {
+        folder(caches={**CLAIM, "kv": {"dtype": "fp8_e5m2"}}),
+        folder(caches={**CLAIM, "kv": {"dtype": "fp8_e4m3"}}),
+        folder(caches={**CLAIM, "kv": {"blockSize": 64}}),
+        folder(caches=CLAIM, engine={"flags": {"attention-backend": "triton"}}),
+    }
+    assert len(others | {one}) == 5
+
+
 @pytest.mark.helm
 def test_pods_reach_the_store_and_nothing_else(charts: Helm) -> None:
     def rules(kind: str) -> list[Any]:

@@ -22,6 +22,7 @@ TIERS = {
     "nvme": "nvme",
     "lmcache": "lmcache",
     "mooncake": "mooncake",
+    "hicache": "hicache",
 }
 
 

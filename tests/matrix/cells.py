@@ -94,6 +94,11 @@ CACHES: Final[dict[str, Overlay]] = {
     },
     "lmcache": {"caches": {"distributed": {**_STORE, "kind": "lmcache"}}},
     "mooncake": {"caches": {"distributed": {**_STORE, "kind": "mooncake"}}},
+    "hicache": {
+        "caches": {
+            "distributed": {"kind": "hicache", "claim": "kv", "size": "10Ti", "memory": "16G"}
+        },
+    },
 }  # fmt: skip
 """Where weights are and stay, reuse of prefixes, KV on the GPU and beyond it."""
 

@@ -74,18 +74,23 @@ Name of the ConfigMap with the engine's files.
 {{- end -}}
 
 {{/*
-A disk for KV that leaves memory: a claim of the pod's own, gone with it.
+A disk for KV that leaves memory: a claim that pods share, or one of the pod's own, gone with it.
 */}}
 {{- define "model.kvVolume" -}}
 - name: kv
+{{- if .claim }}
+  persistentVolumeClaim:
+    claimName: {{ .claim | quote }}
+{{- else }}
   ephemeral:
     volumeClaimTemplate:
       spec:
         accessModes: [ReadWriteOnce]
-        storageClassName: {{ .storageClass | quote }}
+        storageClassName: {{ required "kv.storageClass is missing: without kv.claim each pod makes one" .storageClass | quote }}
         resources:
           requests:
-            storage: {{ .size | quote }}
+            storage: {{ required "kv.size is missing: without kv.claim each pod makes one" .size | quote }}
+{{- end }}
 {{- end -}}
 
 {{/*

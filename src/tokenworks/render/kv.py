@@ -6,6 +6,7 @@ its ranks may take is worked out here.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ FILES: Final = "/etc/engine"
 """Where the chart mounts the engine's files."""
 KV: Final = "/kv"
 _UNITS: Final = {"GiB": 2.0**30, "GB": 1e9, "MiB": 2.0**20, "bytes": 1.0}
+_FOLDER_ENV: Final = "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR"
+_BOUND_ENV: Final = "SGLANG_HICACHE_FILE_BACKEND_MAX_SIZE"
 _BUFFER_GB: Final = 1
 """Part of what a rank gives to Mooncake that it sends from and receives into."""
 
@@ -150,10 +153,12 @@ def _distributed(model: ModelRelease, store: Distributed, tier: CacheTier) -> Ti
     sglang = model.spec.engine.name == "sglang"
     if store.kind == "lmcache":
         return _lmcache(store, tier, size, sglang)
+    if store.kind == "hicache":
+        return _files(model, store, tier, size)
     if sglang:
         env = {
             **tier.env,
-            "MOONCAKE_MASTER": store.address,
+            "MOONCAKE_MASTER": str(store.address),
             "MOONCAKE_PROTOCOL": store.transport,
         }
         return Tiers({**_plain(tier), "hicache-size": size}, env)
@@ -178,10 +183,33 @@ def _lmcache(store: Distributed, tier: CacheTier, size: int, sglang: bool) -> Ti
     return Tiers(_plain(tier), env)
 
 
+def _files(model: ModelRelease, store: Distributed, tier: CacheTier, size: int) -> Tiers:
+    """HiCache's files. Each rank keeps to a part of `size`, by what it has seen of the folder."""
+    ranks = max(role.ranks for role in layout(model.spec))
+    env = {
+        **tier.env,
+        _FOLDER_ENV: f"{KV}/{_folder(model)}",
+        _BOUND_ENV: str(int(quantity_value(str(store.size)) / ranks)),
+    }
+    return Tiers({**_plain(tier), "hicache-size": size}, env)
+
+
+def _folder(model: ModelRelease) -> str:
+    """A folder for blocks that fit each other. Files are named by tokens, model and rank, and not
+    by what else decides what is in them (sglang 0.5.23, srt/mem_cache/hicache_storage.py)."""
+    spec = model.spec
+    said = [
+        spec.tenant, spec.model.uri, spec.model.revision, spec.engine.version, spec.engine.image,
+        spec.caches.kv.dtype, spec.caches.kv.block_size, spec.engine.flags,
+    ]  # fmt: skip
+    text = json.dumps(said, sort_keys=True, default=str)
+    return f"{model.metadata.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
 def _mooncake(store: Distributed, size: int) -> str:
     settings = {
         "metadata_server": "P2PHANDSHAKE",
-        "master_server_address": store.address,
+        "master_server_address": str(store.address),
         "global_segment_size": f"{size - _BUFFER_GB}GB",
         "local_buffer_size": f"{_BUFFER_GB}GB",
         "protocol": store.transport,
@@ -228,7 +256,9 @@ def _yaml(settings: Mapping[str, object]) -> str:
 
 def volume(model: ModelRelease) -> KvValues | None:
     """The disk for KV, if there is one."""
-    offload = model.spec.caches.offload
+    offload, store = model.spec.caches.offload, model.spec.caches.distributed
+    if store is not None and store.claim is not None:
+        return KvValues(claim=store.claim, path=KV)
     if offload is None or offload.nvme is None:
         return None
     disk = offload.nvme
@@ -238,7 +268,7 @@ def volume(model: ModelRelease) -> KvValues | None:
 def reached(model: ModelRelease) -> StoreNetwork | None:
     """The store that pods ask. Mooncake moves blocks over ports that its members choose."""
     store = model.spec.caches.distributed
-    if store is None:
+    if store is None or store.address is None or store.namespace is None:
         return None
     port = int(store.address.rpartition(":")[2]) if store.kind == "lmcache" else None
     return StoreNetwork(namespace=store.namespace, port=port)

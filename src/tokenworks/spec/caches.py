@@ -154,15 +154,58 @@ Host = Annotated[
 
 
 class Distributed(Document):
-    """A store of KV blocks that many pods share. It is reached, not installed."""
+    """A store of KV blocks that many pods share: a program that is reached, not installed, or the
+    files of a claim."""
 
-    kind: Literal["lmcache", "mooncake"] = Field(description="The store's program.")
-    address: Host = Field(description="host:port of LMCache's server, or of Mooncake's master.")
-    namespace: Name = Field(description="Namespace of the store; pods may reach it there.")
+    kind: Literal["lmcache", "mooncake", "hicache"] = Field(
+        description="The store's program; hicache: SGLang's own files on a claim."
+    )
+    address: Host | None = Field(
+        default=None, description="host:port of LMCache's server, or of Mooncake's master."
+    )
+    namespace: Name | None = Field(
+        default=None,
+        description="lmcache, mooncake: namespace of the store; pods may reach it there.",
+    )
+    claim: Name | None = Field(
+        default=None,
+        description="hicache: an existing ReadWriteMany claim; releases may share it, each has a "
+        "folder of its own.",
+    )
+    size: Size | None = Field(
+        default=None,
+        description="hicache: size of its files; beyond it a pod deletes those used longest ago.",
+    )
     memory: Size = Field(description="Memory that each pod gives to it, part of the pod's memory.")
     transport: Literal["rdma", "tcp"] = Field(
         default="tcp", description="mooncake: how blocks move; rdma needs a pool with rdma."
     )
+
+    @model_validator(mode="after")
+    def _reached_or_mounted(self) -> Distributed:
+        mounted = self.kind == "hicache"
+        needed = ("claim", "size") if mounted else ("address", "namespace")
+        stated = self.model_fields_set
+        for field in needed:
+            if getattr(self, field) is None:
+                raise refused(
+                    f"is missing, and kind {self.kind} needs it",
+                    allowed="claim and size" if mounted else "address and namespace",
+                    remedy="add it",
+                    field=field,
+                )
+        others = ("address", "namespace") if mounted else ("claim", "size")
+        if self.kind != "mooncake":
+            others = (*others, "transport")
+        for field in others:
+            if field in stated:
+                raise refused(
+                    f"has no meaning with kind {self.kind}",
+                    allowed=", ".join(("kind", *needed, "memory")),
+                    remedy="remove it",
+                    field=field,
+                )
+        return self
 
 
 class Caches(Document):

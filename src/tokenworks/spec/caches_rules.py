@@ -19,7 +19,7 @@ _KEPT_NOWHERE: Final = {
     "dummy": "are none",
 }
 """Schemes whose weights have no cache, and why."""
-PLACES: Final = {"cpu": "memory", "nvme": "files"}
+PLACES: Final = {"cpu": "memory", "nvme": "files", "hicache": "files of a claim"}
 _WEIGHTS: Final[FieldPath] = ("spec", "caches", "weights")
 
 

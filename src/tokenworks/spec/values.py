@@ -257,10 +257,14 @@ class WeightsValues(Document):
 
 
 class KvValues(Document):
-    """A volume of each pod for KV that leaves its memory; it goes with the pod."""
+    """A volume for KV that leaves the pod's memory: of each pod, gone with it, or a claim."""
 
-    size: Bytes = Field(description="What it asks for; more is refused, and no reason to evict.")
-    storage_class: Name = Field(description="Its class.")
+    claim: Name | None = Field(default=None, description="An existing claim that pods share.")
+    size: Bytes | None = Field(
+        default=None,
+        description="Without claim: what it asks for; more is refused, and no reason to evict.",
+    )
+    storage_class: Name | None = Field(default=None, description="Without claim: its class.")
     path: Folder = Field(description="Where it is mounted.")
 
 
