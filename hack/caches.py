@@ -181,7 +181,11 @@ def _volumes(found: ModelValues, without: ModelValues | None) -> str:
     """Volumes that are there for it: of the weights, of KV in files, of the engine's file."""
     volumes = [] if without and without.weights == found.weights else [_weights(found)]
     if found.kv is not None:
-        volumes.append(f"claim of the pod's own at {found.kv.path}, {found.kv.size} of its class")
+        volumes.append(
+            f"existing claim `{found.kv.claim}` at {found.kv.path}, ReadWriteMany"
+            if found.kv.claim
+            else f"claim of the pod's own at {found.kv.path}, {found.kv.size} of its class"
+        )
     if found.engine.files and not (without and without.engine.files == found.engine.files):
         volumes.append("ConfigMap at /etc/engine")
     return "; ".join(v for v in volumes if v) or "none"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import tokenworks
 from tokenworks.render.helm import RenderTools
+from tokenworks.render.kept import Kept
 from tokenworks.spec.stack import Manifest, Stack
 
 
@@ -33,9 +34,9 @@ def load(environment: str) -> Stack:
 
 def render_tools() -> RenderTools:
     """Helm and the pinned modules, built or fetched when absent."""
-    from local.toolchain import ensure, module_dir  # noqa: PLC0415
+    from local.toolchain import cache_dir, ensure, module_dir  # noqa: PLC0415
 
-    return RenderTools(ensure("helm")["helm"], module_dir)
+    return RenderTools(ensure("helm")["helm"], module_dir, Kept(cache_dir() / "rendered"))
 
 
 def rendered_objects(stack: Stack) -> list[Manifest]:

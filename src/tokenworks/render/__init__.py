@@ -38,7 +38,7 @@ LAYERS: tuple[Layer, ...] = ("crds", "operators", "platform", "models")
 def _ours(
     tools: RenderTools, chart: str, name: str, namespace: str, values: Document
 ) -> tuple[platform.Manifest, ...]:
-    return template(tools.helm, CHARTS / chart, name, namespace, helm_values(chart, values))
+    return template(tools, CHARTS / chart, name, namespace, helm_values(chart, values))
 
 
 def _queues(stack: Stack, tools: RenderTools) -> list[Release]:
@@ -138,5 +138,7 @@ def render(stack: Stack, tools: RenderTools) -> tuple[Release, ...]:
     """
     with ThreadPoolExecutor(max_workers=4) as pool:
         parts = [future.result() for future in [pool.submit(f) for f in _work(stack, tools)]]
+    if tools.kept is not None:
+        tools.kept.trim()
     releases = [release for part in parts for release in part]
     return ordered(releases)

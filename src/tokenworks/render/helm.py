@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from tokenworks.errors import TokenworksError
+from tokenworks.render.kept import Kept, key_of
 from tokenworks.spec.stack import Manifest
 
 _ESCAPED = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff]")
@@ -29,6 +30,8 @@ class RenderTools:
     helm: Path
     module_dir: Callable[[str], Path]
     """Folder of a pinned Go module's files."""
+    kept: Kept | None = None
+    """Rendered charts of earlier runs; None: every chart is rendered anew."""
 
 
 def parse(text: str) -> tuple[Manifest, ...]:
@@ -47,16 +50,31 @@ def values_text(values: Mapping[str, Any]) -> str:
 
 
 def template(
-    helm: Path, chart: Path, name: str, namespace: str, values: Mapping[str, Any]
+    tools: RenderTools, chart: Path, name: str, namespace: str, values: Mapping[str, Any]
 ) -> tuple[Manifest, ...]:
-    """Objects of one chart. Helm's caches are in a folder of this call's own.
+    """Objects of one chart, from an earlier run where nothing that Helm reads has changed.
 
     Raises:
         TokenworksError: Helm refused the values or the chart, or rendered nothing.
     """
+    text = values_text(values)
+    if tools.kept is None:
+        return _template(tools.helm, chart, name, namespace, text)
+    key = key_of(tools.helm, chart, name, namespace, KUBE_VERSION, text)
+    found = tools.kept.get(key)
+    if found is None:
+        found = _template(tools.helm, chart, name, namespace, text)
+        tools.kept.put(key, found)
+    return found
+
+
+def _template(
+    helm: Path, chart: Path, name: str, namespace: str, values: str
+) -> tuple[Manifest, ...]:
+    """Helm's own answer. Its caches are in a folder of this call's own."""
     with tempfile.TemporaryDirectory(prefix="tokenworks-helm-") as folder:
         path = Path(folder) / "values.yaml"
-        path.write_text(values_text(values), encoding="utf-8")
+        path.write_text(values, encoding="utf-8")
         result = subprocess.run(
             [
                 helm, "template", name, chart, "--namespace", namespace, "--values", path,

@@ -116,7 +116,7 @@ def charted(
     component = bill().components[key]
     assert component.module and component.chart and component.namespace
     chart = tools.module_dir(component.module) / component.chart
-    objects = template(tools.helm, chart, name or key, component.namespace, values)
+    objects = template(tools, chart, name or key, component.namespace, values)
     return (namespace_object(component.namespace), *objects)
 
 
