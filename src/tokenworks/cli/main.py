@@ -21,6 +21,7 @@ from tokenworks.cli import (
     local,
     new,
     picks,
+    promote,
     render,
     versions,
 )
@@ -44,6 +45,7 @@ def build() -> typer.Typer:
     app.command("env")(deploy.env)
     app.command("chat")(chat.chat)
     app.command("picks")(picks.picks)
+    app.command("promote")(promote.promote)
     app.command("render")(render.render_command)
     app.command("check")(check.check_command)
     app.command("cost")(cost.cost)

@@ -1,0 +1,156 @@
+"""A release goes to the next environment with what is that environment's own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from tokenworks.cli import promote as command
+from tokenworks.cli.main import build
+from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.spec.edit import CannotEditError, value_at, values_below, with_value, written
+from tokenworks.spec.load import load_stack
+from tokenworks.versions.promote import OWN, promotion
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "qwen3-32b"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with the environments of this one."""
+    shutil.copytree(ROOT / "stacks", tmp_path / "stacks")
+    monkeypatch.setattr(command, "root", lambda: tmp_path)
+    return tmp_path
+
+
+def document(root: Path, environment: str) -> Path:
+    return root / "stacks" / environment / "models" / f"{NAME}.yaml"
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(
+        build(), ["promote", NAME, "--from", "dev", "--to", "staging", *arguments],
+        catch_exceptions=False,
+    )  # fmt: skip
+    assert done.exit_code == 0
+    return done.output
+
+
+KEEP = ("--keep", "resources", "--keep", "topology", "--keep", "startup")
+
+
+def test_what_it_is_comes_and_where_it_runs_stays(root: Path) -> None:
+    source, target = document(root, "dev"), document(root, "staging")
+    source.write_text(source.read_text().replace("0.92", "0.88"))
+    before = yaml.safe_load(target.read_text())["spec"]
+    said = run(*KEEP)
+    after = yaml.safe_load(target.read_text())["spec"]
+    assert after["engine"] == yaml.safe_load(source.read_text())["spec"]["engine"]
+    for field in ("tenant", "pool", "replicas", "resources", "topology", "startup"):
+        assert after[field] == before[field], field
+    assert "+      gpu-memory-utilization: 0.88" in said and "# From its config.json" in said
+    load_stack(root, "staging")
+
+
+def test_a_second_time_changes_nothing(root: Path) -> None:
+    run(*KEEP)
+    once = document(root, "staging").read_bytes()
+    assert "is as dev has it already" in run(*KEEP)
+    assert document(root, "staging").read_bytes() == once
+
+
+def test_a_dry_run_writes_nothing(root: Path) -> None:
+    before = document(root, "staging").read_bytes()
+    assert "---" in run(*KEEP, "--dry-run")
+    assert document(root, "staging").read_bytes() == before
+
+
+def test_the_first_time_the_targets_own_is_given(root: Path) -> None:
+    document(root, "staging").unlink()
+    with pytest.raises(TokenworksError, match="unknown node pool h100") as refused:
+        run()
+    assert "--set pool=NAME" in str(refused.value)
+    assert not document(root, "staging").exists()
+    run("--set", "pool=g6e", "--set", "replicas=3", "--set", "tenant=research")
+    spec = yaml.safe_load(document(root, "staging").read_text())["spec"]
+    assert (spec["pool"], spec["replicas"]) == ("g6e", 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--set", "engine.name=sglang"], "not the environment's own"),
+        (["--set", "pool"], "FIELD=VALUE"),
+        (["--set", "=x"], "FIELD=VALUE"),
+        (["--keep", "nosuch"], "has no spec.nosuch"),
+        (["--to", "dev"], "name two environments"),
+        (["--to", "nosuch"], "nosuch"),
+    ],
+)
+def test_wrong_use_is_refused(root: Path, arguments: list[str], said: str) -> None:
+    before = document(root, "staging").read_bytes()
+    with pytest.raises(UsageError, match=said):
+        run(*arguments)
+    assert document(root, "staging").read_bytes() == before
+
+
+def test_a_release_that_is_not_there_is_named(root: Path) -> None:
+    with pytest.raises(UsageError, match=r"no model release 'x'; it has: qwen3-32b"):
+        promotion(root, "x", "dev", "staging", given={})
+
+
+@pytest.mark.parametrize("field", OWN)
+def test_every_own_field_is_one_that_documents_have(field: str) -> None:
+    node: object = yaml.safe_load((ROOT / "schemas" / "model-release.schema.json").read_text())
+    definitions = node["$defs"]  # pyright: ignore[reportIndexIssue, reportUnknownVariableType]
+    at = definitions["ModelReleaseSpec"]  # pyright: ignore[reportUnknownVariableType]
+    for part in field.split("."):
+        at = at["properties"][part]  # pyright: ignore[reportUnknownVariableType]
+        text = str(at)  # pyright: ignore[reportUnknownArgumentType]
+        if "#/$defs/" in text:
+            at = definitions[text.split("#/$defs/")[1].split("'", maxsplit=1)[0]]  # pyright: ignore[reportUnknownVariableType]
+
+
+# Editing
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "expected"),
+    [
+        ("a: 1 # c\nb: 2\n", ("a",), "a: 9 # c\nb: 2\n"),
+        ("a: {b: 1, c: 2}\n", ("a", "c"), "a: {b: 1, c: 9}\n"),
+        ("a:\n  # why\n  b: 'x'\n", ("a", "b"), "a:\n  # why\n  b: 9\n"),
+        ("a:\n  b: 1\n", ("a", "c"), "a:\n  c: 9\n  b: 1\n"),
+        ("a: {b: 1}\n", ("a", "c"), "a: {c: 9, b: 1}\n"),
+        ("a: 1\r\nb: 2\r\n", ("b",), "a: 1\r\nb: 9\r\n"),
+    ],
+)
+def test_one_value_changes_and_no_other_byte(
+    text: str, path: tuple[str, ...], expected: str
+) -> None:
+    assert with_value(text, path, "9") == expected
+    assert value_at(expected, path) == "9"
+
+
+@pytest.mark.parametrize("path", [("a",), ("x", "y"), ("l", "0")])
+def test_no_single_value_is_no_place(path: tuple[str, ...]) -> None:
+    with pytest.raises(CannotEditError):
+        with_value("a: {b: 1}\nl: [1]\n", path, "9")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["g6e", "3", "on", "1e3", "a: b", "0x1", "null", "store.kv.svc:50051", "03", "- a", "~"],
+)
+def test_a_text_is_read_as_it_was_given(value: str) -> None:
+    read = yaml.safe_load(f"a: {written(value)}")["a"]
+    assert str(read) == value
+
+
+def test_values_below_are_the_single_ones() -> None:
+    assert values_below("a: {b: 1, c: {d: 2}, e: [1]}", ("a",)) == (("a", "b"), ("a", "c", "d"))
