@@ -10,7 +10,7 @@ from policies.inventory import Inventory
 from policies.model import Context, Manifest, Path, Rule, Violation
 from policies.pods import Container
 from policies.secrets import kind_of, names_secret, secret_flags
-from policies.tree import Unknown, is_mapping, is_sequence, mapping, sequence, strings
+from policies.tree import is_sequence, known_items, mapping, sequence
 
 _LINK = "https://kubernetes.io/docs/concepts/configuration/secret/"
 _REMEDY = (
@@ -44,22 +44,16 @@ def _contents(index: int, manifest: Manifest) -> Iterator[Violation]:
 
 def _shapes(index: int, value: object, path: Path) -> Iterator[Violation]:
     """Any text that looks like a credential, wherever it stands."""
-    if is_mapping(value):
-        for key, child in value.items():
-            yield from _shapes(index, child, (*path, str(key)))
-    elif is_sequence(value):
-        for position, child in enumerate(value):
-            yield from _shapes(index, child, (*path, position))
-    elif isinstance(value, str) and (kind := kind_of(value)):
+    for key, child in known_items(value):
+        yield from _shapes(index, child, (*path, key if is_sequence(value) else str(key)))
+    if isinstance(value, str) and (kind := kind_of(value)):
         yield Violation(index, path, f"holds what looks like a {kind}", _REMEDY)
 
 
 def _variables(container: Container) -> Iterator[Violation]:
     """Variables that hold a credential, by their names."""
-    for position, item in enumerate(sequence(container.spec.get("env"))):
-        entry = mapping(item)
-        name = str(entry.get("name"))
-        if names_secret(name) and _is_literal(entry.get("value")):
+    for position, name, value in container.literals():
+        if names_secret(name) and _is_literal(value):
             yield Violation(
                 container.pod.index,
                 (*container.path, "env", position, "value"),
@@ -89,7 +83,7 @@ _NOTHING = frozenset(
 
 def _is_literal(value: object) -> bool:
     """Text that is the credential itself. What a shape gives away is found already."""
-    if not isinstance(value, str) or isinstance(value, Unknown) or kind_of(value):
+    if not isinstance(value, str) or kind_of(value):
         return False
     return bool(value) and not value.startswith("$") and value.lower() not in _NOTHING
 
@@ -102,8 +96,8 @@ def _arguments(container: Container) -> Iterator[Violation]:
         if mapping(mapping(item).get("valueFrom")).get("secretKeyRef")
     }
     for field in ("command", "args"):
-        for position, word in enumerate(strings(container.spec.get(field))):
-            for name in sorted(set(_REFERENCE.findall(word)) & secret):
+        for position, word in known_items(container.spec.get(field)):
+            for name in sorted(set(_REFERENCE.findall(str(word))) & secret):
                 yield Violation(
                     container.pod.index,
                     (*container.path, field, position),

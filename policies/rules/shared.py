@@ -10,7 +10,7 @@ from policies.graph import Item
 from policies.inventory import Inventory
 from policies.model import Context, Path, Severity, Violation
 from policies.pods import Pod
-from policies.tree import integer, mapping, sequence, strings
+from policies.tree import integer, known_items, mapping, sequence
 from tokenworks.catalog.commandline import grammars
 
 _FLAG = re.compile(r"(?:^|[\s'\"])--?([A-Za-z][\w.-]*)")
@@ -48,8 +48,8 @@ def flag_path(program: Program, *names: str) -> Path:
     """Where a flag is written, in a container: its word, the script, or the words as a whole."""
     spec, wanted = program.container.spec, {*names, *_aliases(program, names)}
     for key in ("args", "command"):
-        for position, word in enumerate(strings(spec.get(key))):
-            if any(name.replace("_", "-") in wanted for name in _FLAG.findall(word)):
+        for position, word in known_items(spec.get(key)):
+            if any(name.replace("_", "-") in wanted for name in _FLAG.findall(str(word))):
                 return (key, position)
     return ("args",) if spec.get("args") else ("command",)
 
@@ -151,7 +151,7 @@ def model_flag(program: Program) -> Path:
     """Where the weights are named."""
     model = str(program.line.model)
     for key in ("args", "command"):
-        for position, word in enumerate(strings(program.container.spec.get(key))):
-            if model in word:
+        for position, word in known_items(program.container.spec.get(key)):
+            if model in str(word):
                 return (key, position)
     return ("args",) if program.container.spec.get("args") else ("command",)

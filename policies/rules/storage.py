@@ -23,7 +23,7 @@ from policies.rules.shared import (
     pods_of_group,
     replicas_of,
 )
-from policies.tree import Unknown, integer, mapping, sequence, strings
+from policies.tree import integer, mapping, sequence, strings
 from tokenworks.catalog.commandline import grammars
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes"
@@ -34,7 +34,7 @@ _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 def _claims(pod: Pod) -> Iterator[tuple[int, str]]:
     for position, volume in enumerate(sequence(pod.spec.get("volumes"))):
         claim = mapping(mapping(volume).get("persistentVolumeClaim")).get("claimName")
-        if isinstance(claim, str) and not isinstance(claim, Unknown):
+        if isinstance(claim, str):
             yield position, claim
 
 
@@ -132,7 +132,7 @@ def claim_surge(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 )
 def missing_volume(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for pod in inventory.pods:
-        if pod.custom or isinstance(pod.spec.get("volumes"), Unknown):
+        if pod.custom:
             continue
         names = {str(mapping(v).get("name")) for v in sequence(pod.spec.get("volumes"))}
         names |= _templates(pod)
@@ -271,7 +271,7 @@ def weights_download(inventory: Inventory, _context: Context) -> Iterator[Violat
     for program, model in _downloading(inventory):
         cache = _hub_cache(program)
         mounts = list(_mounts(program.container))
-        if cache is None or isinstance(program.container.spec.get("volumeMounts"), Unknown):
+        if cache is None:
             continue
         if any(
             _under(cache, path) and (_kept(volume) or _bounded(volume)) for path, volume in mounts
@@ -388,9 +388,7 @@ def ephemeral_limit(inventory: Inventory, _context: Context) -> Iterator[Violati
             continue
         for path, volume in _mounts(container):
             empty = mapping(volume).get("emptyDir") if volume else None
-            unbounded = volume is not None and "emptyDir" in volume and not isinstance(
-                volume["emptyDir"], Unknown
-            )  # fmt: skip
+            unbounded = volume is not None and "emptyDir" in volume
             if not unbounded or mapping(empty).get("sizeLimit") is not None:
                 continue
             if mapping(empty).get("medium") == "Memory" or path == "/dev/shm":
@@ -431,7 +429,7 @@ def hardened_caches(inventory: Inventory, _context: Context) -> Iterator[Violati
         context = mapping(container.spec.get("securityContext"))
         if context.get("readOnlyRootFilesystem") is not True or not program.needs_gpu:
             continue
-        if isinstance(container.spec.get("volumeMounts"), Unknown) or container.completed:
+        if container.completed:
             continue
         folders = [path for path, _ in _mounts(container)]
         for what, path in _unwritable(container, folders):
