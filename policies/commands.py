@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from policies.tree import Unknown, sequence, unread_items
+from policies.tree import Unknown, known_items, sequence, unread_items
 from tokenworks.catalog.commandline import grammars
 
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh"})
@@ -72,6 +72,13 @@ def words_of(container: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, 
             found.append(LATER if value_only else str(listed[position]))
         ends.append(len(found))
     return tuple(found[: ends[0]]), tuple(found[ends[0] :])
+
+
+def placed_words(container: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], Any]]:
+    """The words of command and arguments that are known, each with where it stands."""
+    for key in ("command", "args"):
+        for position, word in known_items(container.get(key)):
+            yield (key, position), word
 
 
 def _takes_value(word: str) -> bool:

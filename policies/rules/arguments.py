@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from policies.commands import words_of
+from policies.commands import placed_words, words_of
 from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Path, Violation, rule
@@ -37,9 +37,8 @@ def _words(program: Program) -> Iterator[tuple[Path, str]]:
     """The words that no shell reads, and where they stand."""
     if program.line.script is not None or _starts_shell(program):
         return
-    for key in ("command", "args"):
-        for position, word in known_items(program.container.spec.get(key)):
-            yield (key, position), str(word)
+    for path, word in placed_words(program.container.spec):
+        yield path, str(word)
 
 
 def _starts_shell(program: Program) -> bool:
@@ -92,12 +91,7 @@ def argument_split(inventory: Inventory, _context: Context) -> Iterator[Violatio
 )
 def shell_words(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
-        spec = program.container.spec
-        placed = [
-            ((key, position), str(word))
-            for key in ("command", "args")
-            for position, word in known_items(spec.get(key))
-        ]
+        placed = [(path, str(word)) for path, word in placed_words(program.container.spec)]
         at = next(
             (n for n, (_, word) in enumerate(placed) if re.fullmatch(r"-[a-z]*c", word)), None
         )
@@ -350,9 +344,7 @@ def string_values(inventory: Inventory, _context: Context) -> Iterator[Violation
 
 
 def _typed(container: Container) -> Iterator[tuple[Path, Any]]:
-    for key in ("command", "args"):
-        for position, word in known_items(container.spec.get(key)):
-            yield (key, position), word
+    yield from placed_words(container.spec)
     for position, item in known_items(container.spec.get("env")):
         if "value" in mapping(item):
             yield ("env", position, "value"), unread(item, "value")

@@ -11,6 +11,7 @@ from policies.graph import Item
 from policies.inventory import Inventory
 from policies.model import Context, Path, Severity, Violation, rule
 from policies.pods import Container, Pod
+from policies.pools import labels_of, picker_of, ports_of
 from policies.rules.shared import absent, instead, of_item, of_pod
 from policies.tree import mapping, sequence, string_map
 
@@ -547,8 +548,7 @@ def _listener(item: Item, path: Path, ref: Mapping[str, Any], gateway: Item) -> 
 def pool_selector(inventory: Inventory, context: Context) -> Iterator[Violation]:
     graph = inventory.graph
     for item in graph.of_kind("InferencePool"):
-        selector = item.spec.get("selector")
-        labels = string_map(mapping(selector).get("matchLabels") or selector)
+        labels = labels_of(item.spec)
         own = _own_labels(labels)
         pods = graph.selected(item.namespace, own)
         here = [
@@ -568,7 +568,7 @@ def pool_selector(inventory: Inventory, context: Context) -> Iterator[Violation]
                 "write the labels of the engine's pod template",
                 "error" if context.whole or len(here) == 1 else None,
             )
-        for path, port in _target_ports(item):
+        for path, port in ports_of(item.spec):
             why = listens(inventory, [p for p in pods if not _other_role(labels, p)], port)
             if why:
                 yield of_item(
@@ -584,13 +584,6 @@ def _pooled(inventory: Inventory, pod: Pod) -> bool:
     )
 
 
-def _target_ports(item: Item) -> Iterator[tuple[Path, object]]:
-    for position, port in enumerate(sequence(item.spec.get("targetPorts"))):
-        yield ("spec", "targetPorts", position, "number"), mapping(port).get("number")
-    if "targetPortNumber" in item.spec:
-        yield ("spec", "targetPortNumber"), item.spec["targetPortNumber"]
-
-
 @rule(
     "pool-picker",
     "warning",
@@ -602,8 +595,7 @@ def _target_ports(item: Item) -> Iterator[tuple[Path, object]]:
 )
 def pool_picker(inventory: Inventory, context: Context) -> Iterator[Violation]:
     for item in inventory.graph.of_kind("InferencePool"):
-        key = "endpointPickerRef" if "endpointPickerRef" in item.spec else "extensionRef"
-        ref = mapping(item.spec.get(key))
+        key, ref = picker_of(item.spec)
         if not ref or (ref.get("kind") or "Service") != "Service":
             continue
         name = str(ref.get("name"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from policies.commands import placed_words
 from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Manifest, Path, Rule, Violation
@@ -95,17 +96,16 @@ def _arguments(container: Container) -> Iterator[Violation]:
         for item in sequence(container.spec.get("env"))
         if mapping(mapping(item).get("valueFrom")).get("secretKeyRef")
     }
-    for field in ("command", "args"):
-        for position, word in known_items(container.spec.get(field)):
-            for name in sorted(set(_REFERENCE.findall(str(word))) & secret):
-                yield Violation(
-                    container.pod.index,
-                    (*container.path, field, position),
-                    f"{container.title} puts the secret in {name} among its arguments, which "
-                    "every process of the node and many logs show",
-                    "let the program read the variable, or mount the Secret as a file",
-                    "warning",
-                )
+    for path, word in placed_words(container.spec):
+        for name in sorted(set(_REFERENCE.findall(str(word))) & secret):
+            yield Violation(
+                container.pod.index,
+                (*container.path, *path),
+                f"{container.title} puts the secret in {name} among its arguments, which "
+                "every process of the node and many logs show",
+                "let the program read the variable, or mount the Secret as a file",
+                "warning",
+            )
 
 
 RULE = Rule(

@@ -8,6 +8,7 @@ from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Violation, rule
 from policies.pods import Pod
+from policies.pools import labels_of, numbers_of, picker_of
 from policies.rules.shared import of_item, of_pod, pods_of_group
 from policies.rules.transfer import connectors, side_port
 from policies.traffic import entries, lets_port, reaches, selecting
@@ -109,14 +110,14 @@ def _ports(program: Program) -> Iterator[object]:
 def network_picker(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     graph = inventory.graph
     for pool in graph.of_kind("InferencePool"):
-        ref = mapping(pool.spec.get("endpointPickerRef") or pool.spec.get("extensionRef"))
+        _, ref = picker_of(pool.spec)
         service = graph.find("Service", pool.namespace, str(ref.get("name")))
         if service is None:
             continue
         pickers = graph.selected(pool.namespace, string_map(service.spec.get("selector")))
-        labels = string_map(mapping(pool.spec.get("selector")).get("matchLabels"))
-        engines = [pod for pod in graph.selected(pool.namespace, labels) if pod.role != "worker"]
-        for port in _numbers(pool.spec):
+        chosen = graph.selected(pool.namespace, labels_of(pool.spec))
+        engines = [pod for pod in chosen if pod.role != "worker"]
+        for port in numbers_of(pool.spec):
             for picker in pickers:
                 why = next((w for pod in engines if (w := reaches(graph, picker, pod, port))), None)
                 if why:
@@ -125,16 +126,6 @@ def network_picker(inventory: Inventory, _context: Context) -> Iterator[Violatio
                         f"has a picker that cannot read its pods' metrics on port {port}: "
                         f"{why} does not allow it", f"allow port {port} between the two",
                     )  # fmt: skip
-
-
-def _numbers(spec: object) -> Iterator[int]:
-    found = mapping(spec)
-    for port in sequence(found.get("targetPorts")):
-        number = mapping(port).get("number")
-        if isinstance(number, int):
-            yield number
-    if isinstance(found.get("targetPortNumber"), int):
-        yield int(found["targetPortNumber"])
 
 
 @rule(
