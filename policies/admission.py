@@ -213,6 +213,14 @@ def _checks() -> Mapping[str, Check]:
         "!(string(object.spec.strategy.rollingUpdate.maxUnavailable) in ['0', '0%', '25%']))"
     )
     pdb = "object.spec"
+    fabric = (
+        "has(object.spec.networkInterfaces) && object.spec.networkInterfaces.exists(i, "
+        "has(i.interfaceType) && i.interfaceType.startsWith('efa'))"
+    )
+    close = (
+        "has(object.spec.placementGroupSelector) || "
+        "has(object.spec.capacityReservationSelectorTerms)"
+    )
     return {
         "startup-probe": _probe("startup"),
         "readiness-probe": _probe("readiness"),
@@ -271,6 +279,9 @@ def _checks() -> Mapping[str, Check]:
             f"!(has({pdb}.maxUnavailable) && string({pdb}.maxUnavailable) in ['0', '0%']) && "
             f"!(has({pdb}.minAvailable) && string({pdb}.minAvailable) == '100%')",
         ),
+        "efa-placement": Check(
+            (("karpenter.k8s.aws", "v1", "ec2nodeclasses"),), f"!({fabric}) || {close}"
+        ),
         "duration-syntax": Check(
             _ROUTES,
             "!has(object.spec.rules) || object.spec.rules.all(r, !has(r.timeouts) || "
@@ -296,9 +307,9 @@ _SERVER = "the API server refuses such objects by itself"
 _BY_COMMAND = frozenset(
     {
         "shell-pid1", "world-size", "idle-gpus", "group-size", "argument-split", "shell-words",
-        "argument-quotes", "argument-json", "flag-value", "model-memory", "unknown-flag",
-        "unexpanded-variable",
-        "undefined-variable", "side-channel", "port-overlap", "kv-load-failure", "remote-code",
+        "argument-quotes", "argument-json", "flag-value", "model-memory", "model-context",
+        "unknown-flag", "unexpanded-variable", "undefined-variable", "side-channel",
+        "port-overlap", "kv-load-failure", "remote-code",
         "weights-download", "cache-mount", "model-revision", "hub-offline", "shutdown-flag",
         "probe-port", "container-port", "probe-path", "shared-memory", "hardened-caches",
         "nonroot-home", "progress-deadline", "ephemeral-limit", "rdma-missing",

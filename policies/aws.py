@@ -263,6 +263,16 @@ def _efa(resources: Sequence[AwsResource]) -> Iterator[Found]:
             )
 
 
+def _placed(resources: Sequence[AwsResource]) -> Iterator[Found]:
+    for item in _of(resources, "ec2:LaunchTemplate"):
+        interfaces = _items(item.properties.get("networkInterfaces"))
+        efa = any("efa" in str(each.get("interfaceType")) for each in interfaces)
+        named = any(at(first, "groupName") for first in _items(item.properties.get("placement")))
+        held = ("capacityReservationSpecification", "instanceMarketOptions")
+        if efa and not named and not any(item.properties.get(key) for key in held):
+            yield item, "placement.groupName", "has EFA, and its nodes may stand anywhere"
+
+
 def _naming_themselves(resources: Sequence[AwsResource], token: str) -> set[str]:
     """URNs of groups that have a rule, for all protocols, whose other side is the same group."""
     found: set[str] = set()
@@ -323,5 +333,12 @@ RULES: Final[tuple[AwsRule, ...]] = (
         "hang or fall back to TCP.",
         "add an ingress and an egress rule for all protocols whose other side is the group itself",
         _efa, across=True,
+    ),
+    AwsRule(
+        "aws-efa-placement", "Nodes with EFA stand close together",
+        "Without a placement group, or a reservation that is one, collectives are slower and "
+        "differ from start to start.",
+        "name a placement group of strategy cluster in placement.groupName",
+        _placed,
     ),
 )  # fmt: skip

@@ -250,14 +250,19 @@ def _hub_cache(program: Program) -> str | None:
 def _downloading(inventory: Inventory) -> Iterator[tuple[Program, str]]:
     """Engines that fetch weights from a hub when they start."""
     for program in inventory.programs:
-        model = hub_model(program)
-        if model is None or not program.needs_gpu or program.container.completed:
-            continue
-        if _on(program, *_OFFLINE) or program.line.value("load-format") == "dummy":
-            continue
-        if program.container.pod.kind.startswith("LLMInferenceService"):
-            continue
-        yield program, model
+        model = hub_weights(program)
+        if model is not None:
+            yield program, model
+
+
+def hub_weights(program: Program) -> str | None:
+    """The model that an engine fetches from a hub when it starts; None where it does not."""
+    model = hub_model(program)
+    if model is None or not program.needs_gpu or program.container.completed:
+        return None
+    if _on(program, *_OFFLINE) or program.line.value("load-format") == "dummy":
+        return None
+    return None if program.container.pod.kind.startswith("LLMInferenceService") else model
 
 
 def _caching(inventory: Inventory) -> Iterator[tuple[Program, str, str, list[_Mount]]]:
@@ -267,6 +272,15 @@ def _caching(inventory: Inventory) -> Iterator[tuple[Program, str, str, list[_Mo
         cache = _hub_cache(program)
         if cache is not None:
             yield program, model, cache, list(_mounts(program.container))
+
+
+def fetched_weights(program: Program) -> str | None:
+    """The model that an engine cannot start without fetching; None where a volume may hold it."""
+    model, cache = hub_weights(program), _hub_cache(program)
+    mounts = _mounts(program.container)
+    if cache is None or any(_under(cache, m.path) and _kept(m.volume) for m in mounts):
+        return None
+    return model
 
 
 def _bounded(volume: Mapping[str, Any] | None) -> bool:
