@@ -54,7 +54,7 @@ def _others(program: Program) -> set[int]:
     "Probes ask the port that the engine serves",
     "A probe of a port where nobody listens never passes: the pod never gets ready, or is killed.",
     "Name the container's port in the probe.",
-    _PROBES,
+    f"{_PROBES}#use-a-named-port",
     across=True,
 )
 def probe_port(inventory: Inventory, _context: Context) -> Iterator[Violation]:
@@ -101,7 +101,7 @@ def _opens(program: Program, number: int) -> bool:
     "Declared ports are those that the engine serves",
     "A Service, a pool or a policy that uses the port's name leads to where nobody listens.",
     "Declare the port of --port.",
-    "https://kubernetes.io/docs/concepts/services-networking/service/",
+    "https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#ports",
     across=True,
 )
 def container_port(inventory: Inventory, _context: Context) -> Iterator[Violation]:

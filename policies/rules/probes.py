@@ -269,7 +269,7 @@ STARTUP = Rule(
     remedy="Give every serving container a startupProbe on /health whose periodSeconds x "
     "failureThreshold covers download and load.",
     find=partial(_find, "startup"),
-    link=_LINK,
+    link=f"{_LINK}#define-startup-probes",
 )
 READINESS = Rule(
     id="readiness-probe",
@@ -280,7 +280,7 @@ READINESS = Rule(
     remedy="Give every serving container a readinessProbe on /health with a timeout of at least "
     "5 s (SGLang: 10 s).",
     find=partial(_find, "readiness"),
-    link=_LINK,
+    link=f"{_LINK}#define-readiness-probes",
 )
 LIVENESS = Rule(
     id="liveness-probe",
@@ -291,5 +291,5 @@ LIVENESS = Rule(
     remedy="Give every serving container a livenessProbe on /health: timeout at least 5 s (SGLang: "
     "10 s), periodSeconds x failureThreshold at least 60 s and longer than readiness'.",
     find=partial(_find, "liveness"),
-    link=_LINK,
+    link=f"{_LINK}#configure-probes",
 )

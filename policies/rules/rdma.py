@@ -58,7 +58,8 @@ def _needs_lock(
     "does not reach, registration fails and the traffic goes over TCP.",
     "Add the capability IPC_LOCK and run as root, or raise the memlock limit of the container "
     "runtime.",
-    "https://kubernetes.io/docs/tasks/configure-pod-container/security-context/",
+    "https://kubernetes.io/docs/tasks/configure-pod-container/security-context/"
+    "#set-capabilities-for-a-container",
 )
 def ipc_lock(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:

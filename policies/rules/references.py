@@ -629,7 +629,8 @@ def _picks(inventory: Inventory, namespace: str, name: str) -> bool:
     "Autoscalers lead to what they scale, one to each",
     "A scaler without target does nothing; two of them on one target undo each other.",
     "Correct kind and name of scaleTargetRef; keep one scaler for a target.",
-    "https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
+    "https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/"
+    "horizontal-pod-autoscaler-v2/",
     whole_set=True,
 )
 def scaler_target(inventory: Inventory, context: Context) -> Iterator[Violation]:

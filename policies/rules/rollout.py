@@ -166,6 +166,6 @@ DRAIN = Rule(
     remedy="Add a preStop sleep, and a terminationGracePeriodSeconds above preStop plus the "
     "engine's shutdown timeout plus 5 s.",
     find=_drain,
-    link=_LINK,
+    link="https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/",
     across=True,
 )
