@@ -81,12 +81,12 @@ class Program:
         """Its words, flat."""
         return command_of(self.container.spec, self.container.env)
 
-    @property
+    @cached_property
     def engine(self) -> Engine | None:
         """None where it is no engine we know."""
         return self._class[0]
 
-    @property
+    @cached_property
     def mode(self) -> Mode:
         """server: answers HTTP; member: a rank or worker that does not; none: something else."""
         return self._class[1]

@@ -18,11 +18,11 @@ from policies.tree import (
     at,
     is_mapping,
     is_sequence,
+    known_items,
     mapping,
     sequence,
     string_map,
     unread,
-    unread_items,
     with_labels,
     written,
 )
@@ -273,10 +273,11 @@ def _pod_specs(value: object, path: Path) -> Iterator[Path]:
             yield path
             # A predictor's pod spec holds its workers' too.
             value = {"workerSpec": value["workerSpec"]} if "workerSpec" in value else {}
-        for key in value:
-            yield from _pod_specs(unread(value, key), (*path, str(key)))
+        for key, child in known_items(value):
+            if isinstance(child, dict | list):
+                yield from _pod_specs(child, (*path, str(key)))
     elif is_sequence(value):
-        for position, child in enumerate(unread_items(value)):
+        for position, child in known_items(value):
             yield from _pod_specs(child, (*path, position))
 
 

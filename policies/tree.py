@@ -10,7 +10,7 @@ that tells when something unknown is read, so that what a rule said after it nee
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from fractions import Fraction
 from typing import Any, TypeGuard
 
@@ -110,11 +110,16 @@ def watched(value: Any, note: Note, place: Place = ()) -> Any:
 
 def has_unknown(value: object) -> bool:
     """Whether something in the data is not known yet."""
-    if is_mapping(value):
-        return any(has_unknown(child) for child in value.values())
-    if is_sequence(value):
-        return any(has_unknown(child) for child in value)
-    return isinstance(value, Unknown)
+    waiting: list[Any] = [value]
+    while waiting:
+        one = waiting.pop()
+        if is_mapping(one):
+            waiting.extend(one.values())
+        elif is_sequence(one):
+            waiting.extend(one)
+        elif isinstance(one, Unknown):
+            return True
+    return False
 
 
 def unread(holder: object, key: str) -> Any:
@@ -127,14 +132,19 @@ def unread_items(value: object) -> Iterator[Any]:
     return list.__iter__(value) if is_sequence(value) else iter(())  # type: ignore[arg-type]
 
 
-def known_items(value: object) -> Iterator[tuple[Any, Any]]:
-    """What is known of a map or a list, with keys or positions; for readers that judge each value
-    by itself."""
-    if is_mapping(value):
-        pairs: Iterator[tuple[Any, Any]] = ((key, unread(value, key)) for key in value)
-    else:
-        pairs = enumerate(unread_items(value))
-    return (pair for pair in pairs if not isinstance(pair[1], Unknown))
+def known_items(value: object) -> Iterable[tuple[Any, Any]]:
+    """What a map or a list holds, with keys or positions, for readers that judge each value by
+    itself: of what is watched only that which is known, and nobody is told."""
+    if isinstance(value, _PartMap | _PartList):
+        pairs = (
+            ((k, unread(value, k)) for k in value)
+            if isinstance(value, dict)
+            else enumerate(unread_items(value))
+        )
+        return (pair for pair in pairs if not isinstance(pair[1], Unknown))
+    if isinstance(value, dict):
+        return value.items()
+    return enumerate(value) if isinstance(value, list) else ()
 
 
 def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:

@@ -45,9 +45,10 @@ def _contents(index: int, manifest: Manifest) -> Iterator[Violation]:
 
 def _shapes(index: int, value: object, path: Path) -> Iterator[Violation]:
     """Any text that looks like a credential, wherever it stands."""
-    for key, child in known_items(value):
-        yield from _shapes(index, child, (*path, key if is_sequence(value) else str(key)))
-    if isinstance(value, str) and (kind := kind_of(value)):
+    if isinstance(value, dict | list):
+        for key, child in known_items(value):
+            yield from _shapes(index, child, (*path, key if is_sequence(value) else str(key)))
+    elif isinstance(value, str) and (kind := kind_of(value)):
         yield Violation(index, path, f"holds what looks like a {kind}", _REMEDY)
 
 
