@@ -166,10 +166,6 @@ def _liveness() -> Check:
     )
 
 
-_ROUTES = (("gateway.networking.k8s.io", "v1", "httproutes"),)
-_DURATION = "^([0-9]{1,5}(h|m|s|ms)){1,4}$"
-
-
 def _checks() -> Mapping[str, Check]:
     """One for each rule that can be asked here."""
     workloads = (*_BUILT_IN, _GROUPS)
@@ -282,13 +278,6 @@ def _checks() -> Mapping[str, Check]:
         "efa-placement": Check(
             (("karpenter.k8s.aws", "v1", "ec2nodeclasses"),), f"!({fabric}) || {close}"
         ),
-        "duration-syntax": Check(
-            _ROUTES,
-            "!has(object.spec.rules) || object.spec.rules.all(r, !has(r.timeouts) || "
-            f"((!has(r.timeouts.request) || r.timeouts.request.matches('{_DURATION}')) && "
-            f"(!has(r.timeouts.backendRequest) || "
-            f"r.timeouts.backendRequest.matches('{_DURATION}'))))",
-        ),
     }
 
 
@@ -325,7 +314,7 @@ def elsewhere(rule: Rule) -> str | None:
         return "it compares objects with each other, and admission sees one at a time"
     if rule.id in _BY_COMMAND:
         return _COMMAND_LINES
-    if rule.id in ("missing-volume", "string-values", "route-retry"):
+    if rule.id in ("missing-volume", "string-values", "route-retry", "duration-syntax"):
         return _SERVER
     return "what it looks for may stand anywhere in an object, which CEL cannot walk"
 

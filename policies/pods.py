@@ -274,7 +274,7 @@ def _pod_specs(value: object, path: Path) -> Iterator[Path]:
             # A predictor's pod spec holds its workers' too.
             value = {"workerSpec": value["workerSpec"]} if "workerSpec" in value else {}
         for key, child in known_items(value):
-            if isinstance(child, dict | list):
+            if is_mapping(child) or is_sequence(child):
                 yield from _pod_specs(child, (*path, str(key)))
     elif is_sequence(value):
         for position, child in known_items(value):

@@ -66,6 +66,10 @@ class _PartMap(dict[str, Any]):
         self._all()
         return super().values()
 
+    def known(self) -> list[tuple[str, Any]]:
+        """The items that are known; nobody is told."""
+        return [(key, v) for key, v in super().items() if not isinstance(v, Unknown)]
+
     def _all(self) -> None:
         if any(isinstance(value, Unknown) for value in super().values()):
             self.note(self.place)
@@ -90,6 +94,11 @@ class _PartList(list[Any]):
         if any(isinstance(value, Unknown) for value in super().__iter__()):
             self.note(self.place)
         return super().__iter__()
+
+    def known(self) -> list[tuple[int, Any]]:
+        """Positions and elements that are known; nobody is told."""
+        every = enumerate(super().__iter__())
+        return [(n, v) for n, v in every if not isinstance(v, Unknown)]
 
 
 def watched(value: Any, note: Note, place: Place = ()) -> Any:
@@ -136,15 +145,10 @@ def known_items(value: object) -> Iterable[tuple[Any, Any]]:
     """What a map or a list holds, with keys or positions, for readers that judge each value by
     itself: of what is watched only that which is known, and nobody is told."""
     if isinstance(value, _PartMap | _PartList):
-        pairs = (
-            ((k, unread(value, k)) for k in value)
-            if isinstance(value, dict)
-            else enumerate(unread_items(value))
-        )
-        return (pair for pair in pairs if not isinstance(pair[1], Unknown))
-    if isinstance(value, dict):
+        return value.known()
+    if is_mapping(value):
         return value.items()
-    return enumerate(value) if isinstance(value, list) else ()
+    return enumerate(value) if is_sequence(value) else ()
 
 
 def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:

@@ -11,7 +11,7 @@ from policies.inventory import Inventory
 from policies.model import Context, Manifest, Path, Rule, Violation
 from policies.pods import Container
 from policies.secrets import kind_of, names_secret, secret_flags
-from policies.tree import is_sequence, known_items, mapping, sequence
+from policies.tree import is_mapping, is_sequence, known_items, mapping, sequence
 
 _LINK = "https://kubernetes.io/docs/concepts/configuration/secret/"
 _REMEDY = (
@@ -45,7 +45,7 @@ def _contents(index: int, manifest: Manifest) -> Iterator[Violation]:
 
 def _shapes(index: int, value: object, path: Path) -> Iterator[Violation]:
     """Any text that looks like a credential, wherever it stands."""
-    if isinstance(value, dict | list):
+    if is_mapping(value) or is_sequence(value):
         for key, child in known_items(value):
             yield from _shapes(index, child, (*path, key if is_sequence(value) else str(key)))
     elif isinstance(value, str) and (kind := kind_of(value)):

@@ -449,6 +449,12 @@ def _small_bodies(objects: list[Object]) -> Iterator[None]:
         yield
 
 
+def _queued_below(objects: list[Object]) -> Iterator[None]:
+    for item in kinds(objects, "Deployment"):
+        item["spec"]["template"]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "x"
+        yield
+
+
 def _same_port(objects: list[Object]) -> Iterator[None]:
     for container in containers(objects):
         port = container["ports"][0]["containerPort"]
@@ -592,10 +598,7 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
     "queue-coverage": only(
         ("kueue",), at("ClusterQueue", "spec.resourceGroups.0.coveredResources", ["cpu", "memory"])
     ),
-    "queue-label": only(
-        SIMPLE,
-        at("Deployment", "spec.template.metadata.labels", {"kueue.x-k8s.io/queue-name": "x"}),
-    ),
+    "queue-label": only(SIMPLE, _queued_below),
     "serving-priority": only(
         ("kueue",), at("Deployment", "metadata.labels", {"kueue.x-k8s.io/queue-name": "serving"})
     ),

@@ -37,7 +37,7 @@ def _variable(item: Object) -> None:
 
 
 def _argument(item: Object) -> None:
-    words = _container(item).get("args") or []
+    words: list[Any] = _container(item).get("args") or []
     _container(item)["args"] = [*words, "--served-model-name", Unknown()]
 
 
@@ -140,26 +140,26 @@ def told(read: Callable[[Any], object]) -> list[tuple[object, ...]]:
     return places
 
 
-@pytest.mark.parametrize(
-    ("read", "places"),
-    [
-        (lambda data: at(data, "a", "y"), []),
-        (lambda data: at(data, "a", "x"), [("a",)]),
-        (lambda data: data["a"]["x"], [("a",)]),
-        (lambda data: {**data["a"]}, [("a",)]),
-        (lambda data: list(data["a"].values()), [("a",)]),
-        (lambda data: [*data["a"]], []),
-        (lambda data: "x" in data["a"], []),
-        (lambda data: data["b"][1]["z"], []),
-        (lambda data: data["b"][1]["z"][0], [("b", 1, "z")]),
-        (lambda data: tuple(data["b"][1]["z"]), [("b", 1, "z")]),
-        (lambda data: [*data["b"][1]["z"]], [("b", 1, "z")]),
-        (lambda data: len(data["b"][1]["z"]), []),
-        (lambda data: string_map(data["a"]), []),
-        (lambda data: string_map(data["a"]).get("x"), [("a",)]),
-        (lambda data: {"y": "1"}.items() <= string_map(data["a"]).items(), [("a",)]),
-    ],
-)
+READINGS: list[tuple[Callable[[Any], object], list[tuple[object, ...]]]] = [
+    (lambda data: at(data, "a", "y"), []),
+    (lambda data: at(data, "a", "x"), [("a",)]),
+    (lambda data: data["a"]["x"], [("a",)]),
+    (lambda data: {**data["a"]}, [("a",)]),
+    (lambda data: list(data["a"].values()), [("a",)]),
+    (lambda data: [*data["a"]], []),
+    (lambda data: "x" in data["a"], []),
+    (lambda data: data["b"][1]["z"], []),
+    (lambda data: data["b"][1]["z"][0], [("b", 1, "z")]),
+    (lambda data: tuple(data["b"][1]["z"]), [("b", 1, "z")]),
+    (lambda data: [*data["b"][1]["z"]], [("b", 1, "z")]),
+    (lambda data: len(data["b"][1]["z"]), []),
+    (lambda data: string_map(data["a"]), []),
+    (lambda data: string_map(data["a"]).get("x"), [("a",)]),
+    (lambda data: {"y": "1"}.items() <= string_map(data["a"]).items(), [("a",)]),
+]
+
+
+@pytest.mark.parametrize(("read", "places"), READINGS)
 def test_reading_what_is_unknown_is_told(
     read: Callable[[Any], object], places: list[tuple[object, ...]]
 ) -> None:
