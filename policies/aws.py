@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
+from policies.model import Severity
 from policies.resources import plain
 from policies.tree import Place, Unknown, at, is_mapping, mapping, sequence, strings, watched
 
@@ -42,6 +43,7 @@ class AwsFinding:
     property: str
     message: str
     remedy: str
+    severity: Severity = "error"
 
     def words(self) -> str:
         """As `check` prints findings."""
@@ -66,12 +68,21 @@ class AwsRule:
     find: Callable[[Sequence[AwsResource]], Iterator[Found]]
     across: bool = False
     """It judges a resource by others too."""
+    severity: Severity = "error"
 
 
 def check(resources: Sequence[AwsResource]) -> list[AwsFinding]:
     """Every finding of every rule that holds whatever the unknown values will be."""
     return [
-        AwsFinding(rule.id, item.urn, f"{item.token} {item.name}", path, message, rule.remedy)
+        AwsFinding(
+            rule.id,
+            item.urn,
+            f"{item.token} {item.name}",
+            path,
+            message,
+            rule.remedy,
+            rule.severity,
+        )
         for rule in RULES
         for item, path, message in _certain(rule, resources)
     ]
@@ -93,15 +104,18 @@ def _certain(rule: AwsRule, resources: Sequence[AwsResource]) -> Iterator[Found]
             yield found
 
 
-def judge(resources: Sequence[Any], unknown: type[Exception]) -> list[tuple[str, str]]:
-    """Findings about what a stack registers, in words, each with its URN.
+def judge(
+    resources: Sequence[Any], unknown: type[Exception], severity: Severity
+) -> list[tuple[str, str]]:
+    """Findings of one severity about what a stack registers, in words, each with its URN.
 
     Args:
         resources: as the policy SDK hands them; those of other providers are left out.
         unknown: what reading a value raises that exists only after `up`.
+        severity: of the findings.
     """
-    found = [resource_of(item, unknown) for item in resources]
-    return [(f.words(), f.urn) for f in check([item for item in found if item is not None])]
+    items = [item for given in resources if (item := resource_of(given, unknown)) is not None]
+    return [(f.words(), f.urn) for f in check(items) if f.severity == severity]
 
 
 class Registered(Protocol):
@@ -339,6 +353,6 @@ RULES: Final[tuple[AwsRule, ...]] = (
         "Without a placement group, or a reservation that is one, collectives are slower and "
         "differ from start to start.",
         "name a placement group of strategy cluster in placement.groupName",
-        _placed,
+        _placed, severity="warning",
     ),
 )  # fmt: skip

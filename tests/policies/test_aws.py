@@ -209,3 +209,9 @@ def test_what_pulumi_hands_over_becomes_plain() -> None:
 
 def test_other_providers_are_left_out() -> None:
     assert resource_of(_Given("kubernetes:core/v1:Secret", {}), _NotKnownError) is None
+
+
+def test_where_nodes_stand_is_a_warning() -> None:
+    # Who writes placementGroup: false has chosen so; what EFA cannot do without is an error.
+    found = {f.rule: f.severity for f in check([template(networkInterfaces=EFA)])}
+    assert found == {"aws-efa-group": "error", "aws-efa-placement": "warning"}
