@@ -405,7 +405,8 @@ class TestRefusals:
         assert build.go_env()["GOTOOLCHAIN"] == "local"
 
     def test_an_unknown_program(self) -> None:
-        with pytest.raises(UsageError, match=r"unknown program 'helmm'; known: bbr, conftest, coredns,"):
+        known = r"unknown program 'helmm'; known: bbr, conftest, coredns,"
+        with pytest.raises(UsageError, match=known):
             ensure("helmm")
 
     def test_a_module_that_is_not_pinned(self) -> None:
