@@ -96,7 +96,8 @@ def test_errors_are_denied_in_the_words_of_the_rule(server: Server) -> None:
     item["metadata"]["namespace"] = DENIED
 
     def denied() -> str:
-        status, answer, _ = server.post(f"/apis/apps/v1/namespaces/{DENIED}/deployments", item)
+        path = f"/apis/apps/v1/namespaces/{DENIED}/deployments?dryRun=All"
+        status, answer, _ = server.post(path, item)
         return answer["message"] if status == 422 else ""
 
     rule = next(rule for rule in RULES if rule.id == "queue-label")
