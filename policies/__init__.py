@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from policies.certain import Certain
 from policies.inventory import Inventory
 from policies.model import Context, Finding, Manifest, Rule, Violation, field_of, name_of
 from policies.pods import flatten
@@ -53,9 +54,10 @@ def evaluate(
     `Violation.index` counts the objects of `flatten(objects)`.
     """
     inventory = Inventory.of(objects)
+    certain = Certain(inventory)
     found: list[tuple[int, Violation, Finding]] = []
     for order, rule in enumerate(rules):
-        for violation in rule.find(inventory, context):
+        for violation in certain.find(rule, context):
             severity = weigh(rule.id, violation.severity or rule.severity, context)
             if severity is None:
                 continue

@@ -166,10 +166,6 @@ def _liveness() -> Check:
     )
 
 
-_ROUTES = (("gateway.networking.k8s.io", "v1", "httproutes"),)
-_DURATION = "^([0-9]{1,5}(h|m|s|ms)){1,4}$"
-
-
 def _checks() -> Mapping[str, Check]:
     """One for each rule that can be asked here."""
     workloads = (*_BUILT_IN, _GROUPS)
@@ -213,6 +209,14 @@ def _checks() -> Mapping[str, Check]:
         "!(string(object.spec.strategy.rollingUpdate.maxUnavailable) in ['0', '0%', '25%']))"
     )
     pdb = "object.spec"
+    fabric = (
+        "has(object.spec.networkInterfaces) && object.spec.networkInterfaces.exists(i, "
+        "has(i.interfaceType) && i.interfaceType.startsWith('efa'))"
+    )
+    close = (
+        "has(object.spec.placementGroupSelector) || "
+        "has(object.spec.capacityReservationSelectorTerms)"
+    )
     return {
         "startup-probe": _probe("startup"),
         "readiness-probe": _probe("readiness"),
@@ -271,12 +275,8 @@ def _checks() -> Mapping[str, Check]:
             f"!(has({pdb}.maxUnavailable) && string({pdb}.maxUnavailable) in ['0', '0%']) && "
             f"!(has({pdb}.minAvailable) && string({pdb}.minAvailable) == '100%')",
         ),
-        "duration-syntax": Check(
-            _ROUTES,
-            "!has(object.spec.rules) || object.spec.rules.all(r, !has(r.timeouts) || "
-            f"((!has(r.timeouts.request) || r.timeouts.request.matches('{_DURATION}')) && "
-            f"(!has(r.timeouts.backendRequest) || "
-            f"r.timeouts.backendRequest.matches('{_DURATION}'))))",
+        "efa-placement": Check(
+            (("karpenter.k8s.aws", "v1", "ec2nodeclasses"),), f"!({fabric}) || {close}"
         ),
     }
 
@@ -296,9 +296,9 @@ _SERVER = "the API server refuses such objects by itself"
 _BY_COMMAND = frozenset(
     {
         "shell-pid1", "world-size", "idle-gpus", "group-size", "argument-split", "shell-words",
-        "argument-quotes", "argument-json", "flag-value", "model-memory", "unknown-flag",
-        "unexpanded-variable",
-        "undefined-variable", "side-channel", "port-overlap", "kv-load-failure", "remote-code",
+        "argument-quotes", "argument-json", "flag-value", "model-memory", "model-context",
+        "unknown-flag", "unexpanded-variable", "undefined-variable", "side-channel",
+        "port-overlap", "kv-load-failure", "remote-code",
         "weights-download", "cache-mount", "model-revision", "hub-offline", "shutdown-flag",
         "probe-port", "container-port", "probe-path", "shared-memory", "hardened-caches",
         "nonroot-home", "progress-deadline", "ephemeral-limit", "rdma-missing",
@@ -314,7 +314,7 @@ def elsewhere(rule: Rule) -> str | None:
         return "it compares objects with each other, and admission sees one at a time"
     if rule.id in _BY_COMMAND:
         return _COMMAND_LINES
-    if rule.id in ("missing-volume", "string-values", "route-retry"):
+    if rule.id in ("missing-volume", "string-values", "route-retry", "duration-syntax"):
         return _SERVER
     return "what it looks for may stand anywhere in an object, which CEL cannot walk"
 

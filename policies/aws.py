@@ -1,17 +1,21 @@
 """Rules for AWS resources: pure functions over what a Pulumi stack registers.
 
-A value that is not known before something is made is `UNKNOWN`: no rule takes it for absent.
+A value that is not known before something is made is `UNKNOWN`: what a rule says after reading it
+is not said.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, cast
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final, Protocol
 
-from policies.tree import mapping
+from policies.model import Severity
+from policies.resources import plain
+from policies.tree import Place, Unknown, at, is_mapping, mapping, sequence, strings, watched
 
-UNKNOWN: Final = "(known after up)"
+UNKNOWN: Final = Unknown()
 COST_TAG: Final = "cost-center"
 
 
@@ -39,6 +43,7 @@ class AwsFinding:
     property: str
     message: str
     remedy: str
+    severity: Severity = "error"
 
     def words(self) -> str:
         """As `check` prints findings."""
@@ -61,26 +66,56 @@ class AwsRule:
     reason: str
     remedy: str
     find: Callable[[Sequence[AwsResource]], Iterator[Found]]
+    across: bool = False
+    """It judges a resource by others too."""
+    severity: Severity = "error"
 
 
 def check(resources: Sequence[AwsResource]) -> list[AwsFinding]:
-    """Every finding of every rule."""
+    """Every finding of every rule that holds whatever the unknown values will be."""
     return [
-        AwsFinding(rule.id, item.urn, f"{item.token} {item.name}", path, message, rule.remedy)
+        AwsFinding(
+            rule.id,
+            item.urn,
+            f"{item.token} {item.name}",
+            path,
+            message,
+            rule.remedy,
+            rule.severity,
+        )
         for rule in RULES
-        for item, path, message in rule.find(resources)
+        for item, path, message in _certain(rule, resources)
     ]
 
 
-def judge(resources: Sequence[Any], unknown: type[Exception]) -> list[tuple[str, str]]:
-    """Findings about what a stack registers, in words, each with its URN.
+def _certain(rule: AwsRule, resources: Sequence[AwsResource]) -> Iterator[Found]:
+    doubted: set[int] = set()
+
+    def note(position: int, _place: Place) -> None:
+        doubted.add(position)
+
+    seen = [
+        replace(item, properties=watched(dict(item.properties), partial(note, position)))
+        for position, item in enumerate(resources)
+    ]
+    places = {id(item): position for position, item in enumerate(seen)}
+    for found in list(rule.find(seen)):
+        if not (doubted if rule.across else doubted & {places[id(found[0])]}):
+            yield found
+
+
+def judge(
+    resources: Sequence[Any], unknown: type[Exception], severity: Severity
+) -> list[tuple[str, str]]:
+    """Findings of one severity about what a stack registers, in words, each with its URN.
 
     Args:
         resources: as the policy SDK hands them; those of other providers are left out.
         unknown: what reading a value raises that exists only after `up`.
+        severity: of the findings.
     """
-    found = [resource_of(item, unknown) for item in resources]
-    return [(f.words(), f.urn) for f in check([item for item in found if item is not None])]
+    items = [item for given in resources if (item := resource_of(given, unknown)) is not None]
+    return [(f.words(), f.urn) for f in check(items) if f.severity == severity]
 
 
 class Registered(Protocol):
@@ -114,27 +149,10 @@ def resource_of(given: Registered, unknown: type[Exception]) -> AwsResource | No
         f"{service.partition('/')[0]}:{kind}",
         given.name,
         given.urn,
-        cast("Mapping[str, Any]", _plain(given.props, unknown)),
+        plain(given.props, unknown),
         bool(getattr(given.opts, "protect", False)),
         depends,
     )
-
-
-def _plain(value: Any, unknown: type[Exception]) -> Any:
-    if isinstance(value, Mapping):
-        held = cast("Mapping[str, Any]", value)
-        return {key: _read(held, key, unknown) for key in list(held)}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        items = cast("Sequence[Any]", value)
-        return [_read(items, place, unknown) for place in range(len(items))]
-    return value
-
-
-def _read(held: Any, key: Any, unknown: type[Exception]) -> Any:
-    try:
-        return _plain(held[key], unknown)
-    except unknown:
-        return UNKNOWN
 
 
 def _of(resources: Sequence[AwsResource], *tokens: str) -> Iterator[AwsResource]:
@@ -143,20 +161,7 @@ def _of(resources: Sequence[AwsResource], *tokens: str) -> Iterator[AwsResource]
 
 def _items(value: Any) -> list[Mapping[str, Any]]:
     """The maps of a list; one map alone counts as a list of it."""
-    if isinstance(value, Mapping):
-        return [cast("Mapping[str, Any]", value)]
-    if not isinstance(value, list):
-        return []
-    return [mapping(item) for item in cast("list[Any]", value)]
-
-
-def _at(value: Any, *path: str) -> Any:
-    """The value below; UNKNOWN once something on the way is not known, None when it is absent."""
-    for key in path:
-        if value == UNKNOWN:
-            return UNKNOWN
-        value = mapping(value).get(key)
-    return value
+    return [value] if is_mapping(value) else [mapping(item) for item in sequence(value)]
 
 
 # Rules
@@ -165,8 +170,8 @@ def _at(value: Any, *path: str) -> Any:
 def _public_endpoint(resources: Sequence[AwsResource]) -> Iterator[Found]:
     for item in _of(resources, "eks:Cluster"):
         # Absent means public: that is EKS's own default.
-        public = _at(item.properties, "vpcConfig", "endpointPublicAccess")
-        if public not in (False, "false", UNKNOWN):
+        public = at(item.properties, "vpcConfig", "endpointPublicAccess")
+        if public not in (False, "false"):
             yield item, "vpcConfig.endpointPublicAccess", "its API server is on the internet"
 
 
@@ -188,10 +193,7 @@ def _open_ingress(resources: Sequence[AwsResource]) -> Iterator[Found]:
 
 def _blocks(item: AwsResource, rule: Mapping[str, Any], path: str) -> Iterator[Found]:
     for name in ("cidrBlocks", "ipv6CidrBlocks"):
-        blocks: Any = rule.get(name)
-        if isinstance(blocks, list) and set(_ANYWHERE) & {
-            str(b) for b in cast("list[Any]", blocks)
-        }:
+        if set(_ANYWHERE) & set(strings(rule.get(name))):
             yield item, f"{path}{name}", "lets everybody in"
 
 
@@ -208,11 +210,11 @@ def _encryption(resources: Sequence[AwsResource]) -> Iterator[Found]:
         if name is not None and not item.properties.get(name):
             yield item, name, "is not encrypted with a key of the environment"
     for item in _of(resources, "ebs:Volume"):
-        if item.properties.get("encrypted") not in (True, "true", UNKNOWN):
+        if item.properties.get("encrypted") not in (True, "true"):
             yield item, "encrypted", "is a disk in clear"
     for item in _of(resources, "ec2:LaunchTemplate"):
         for place, disk in enumerate(_items(item.properties.get("blockDeviceMappings"))):
-            if _at(disk, "ebs") and _at(disk, "ebs", "encrypted") not in (True, "true", UNKNOWN):
+            if at(disk, "ebs") and at(disk, "ebs", "encrypted") not in (True, "true"):
                 path = f"blockDeviceMappings[{place}].ebs.encrypted"
                 yield item, path, "its nodes have a disk in clear"
 
@@ -220,11 +222,9 @@ def _encryption(resources: Sequence[AwsResource]) -> Iterator[Found]:
 def _metadata(resources: Sequence[AwsResource]) -> Iterator[Found]:
     for item in _of(resources, "ec2:LaunchTemplate", "ec2:Instance"):
         options = item.properties.get("metadataOptions")
-        if options == UNKNOWN:
-            continue
-        if _at(options, "httpTokens") not in ("required", UNKNOWN):
+        if at(options, "httpTokens") not in ("required",):
             yield item, "metadataOptions.httpTokens", "hands out credentials without a token"
-        elif _at(options, "httpPutResponseHopLimit") not in (1, 1.0, "1", UNKNOWN):
+        elif at(options, "httpPutResponseHopLimit") not in (1, 1.0, "1"):
             path = "metadataOptions.httpPutResponseHopLimit"
             yield item, path, "lets pods take the node's credentials"
 
@@ -238,8 +238,7 @@ _PAID: Final = (
 
 def _tags(resources: Sequence[AwsResource]) -> Iterator[Found]:
     for item in _of(resources, *_PAID):
-        tags = item.properties.get("tags")
-        if tags != UNKNOWN and not _at(tags, COST_TAG):
+        if not at(item.properties, "tags", COST_TAG):
             yield item, f"tags.{COST_TAG}", "nobody is named who pays for it"
 
 
@@ -276,6 +275,16 @@ def _efa(resources: Sequence[AwsResource]) -> Iterator[Found]:
                 "networkInterfaces",
                 ("has EFA, but none of its security groups names itself both in and out"),
             )
+
+
+def _placed(resources: Sequence[AwsResource]) -> Iterator[Found]:
+    for item in _of(resources, "ec2:LaunchTemplate"):
+        interfaces = _items(item.properties.get("networkInterfaces"))
+        efa = any("efa" in str(each.get("interfaceType")) for each in interfaces)
+        named = any(at(first, "groupName") for first in _items(item.properties.get("placement")))
+        held = ("capacityReservationSpecification", "instanceMarketOptions")
+        if efa and not named and not any(item.properties.get(key) for key in held):
+            yield item, "placement.groupName", "has EFA, and its nodes may stand anywhere"
 
 
 def _naming_themselves(resources: Sequence[AwsResource], token: str) -> set[str]:
@@ -337,6 +346,13 @@ RULES: Final[tuple[AwsRule, ...]] = (
         "EFA's traffic is no IP traffic: an open egress rule does not let it out, and collectives "
         "hang or fall back to TCP.",
         "add an ingress and an egress rule for all protocols whose other side is the group itself",
-        _efa,
+        _efa, across=True,
+    ),
+    AwsRule(
+        "aws-efa-placement", "Nodes with EFA stand close together",
+        "Without a placement group, or a reservation that is one, collectives are slower and "
+        "differ from start to start.",
+        "name a placement group of strategy cluster in placement.groupName",
+        _placed, severity="warning",
     ),
 )  # fmt: skip

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from policies.tree import strings
+from policies.tree import Unknown, known_items, sequence, unread_items
+from tokenworks.catalog.commandline import grammars
 
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh"})
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -53,9 +54,50 @@ class Command:
         return found
 
 
+LATER = "$(KNOWN_AFTER_UP)"
+"""What stands for a value that is not known yet: a variable whose value is elsewhere."""
+
+
+def words_of(container: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Command and arguments as they are written; `LATER` for a flag's value that is not known yet.
+
+    Any other unknown word may be a flag: reading it is told (`policies.tree.watched`).
+    """
+    found: list[str] = []
+    ends: list[int] = []
+    for key in ("command", "args"):
+        listed = sequence(container.get(key))
+        for position, word in enumerate(unread_items(listed)):
+            value_only = isinstance(word, Unknown) and found and _takes_value(found[-1])
+            found.append(LATER if value_only else str(listed[position]))
+        ends.append(len(found))
+    return tuple(found[: ends[0]]), tuple(found[ends[0] :])
+
+
+def placed_words(container: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], Any]]:
+    """The words of command and arguments that are known, each with where it stands."""
+    for key in ("command", "args"):
+        for position, word in known_items(container.get(key)):
+            yield (key, position), word
+
+
+def _takes_value(word: str) -> bool:
+    """Whether the word after this one can only be its value: the flag's, or the weights."""
+    if word == "serve":
+        return True
+    if re.fullmatch(r"-[a-z]*c", word):
+        return False  # of a shell: its script
+    found = [
+        grammar.options[option[0]].takes
+        for grammar in grammars().values()
+        if word.startswith("-") and "=" not in word and (option := grammar.find(word)) is not None
+    ]
+    return bool(found) and set(found) == {"required"}
+
+
 def command_of(container: Mapping[str, Any], env: Mapping[str, str | None]) -> Command:
     """The command of a container or of an exec probe, `$(VAR)` replaced where it is literal."""
-    command, args = strings(container.get("command")), strings(container.get("args"))
+    command, args = words_of(container)
     words = tuple(_expand(word, env) for word in (*command, *args))
     script = _script(words)
     if script is None:

@@ -10,10 +10,10 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from policies.commands import Command, command_of
+from policies.commands import Command, command_of, words_of
 from policies.pods import Container
-from policies.tree import Unknown, mapping, quantity, sequence, strings
-from tokenworks.catalog.commandline import CommandLine, World, grammars, read, world
+from policies.tree import Unknown, mapping, quantity, sequence, unread
+from tokenworks.catalog.commandline import PLAYS, CommandLine, World, grammars, read, world
 
 Mode = Literal["server", "member", "none"]
 
@@ -75,32 +75,54 @@ class Program:
     """What one container runs."""
 
     container: Container
-    command: Command
-    engine: Engine | None
-    """None where it is no engine we know."""
-    mode: Mode
-    """server: answers HTTP; member: a rank or worker that does not; none: something else."""
-    accelerators: tuple[str, ...]
-    """Accelerator resources it asks for, in requests, limits or claims."""
+
+    @cached_property
+    def command(self) -> Command:
+        """Its words, flat."""
+        return command_of(self.container.spec, self.container.env)
+
+    @cached_property
+    def engine(self) -> Engine | None:
+        """None where it is no engine we know."""
+        return self._class[0]
+
+    @cached_property
+    def mode(self) -> Mode:
+        """server: answers HTTP; member: a rank or worker that does not; none: something else."""
+        return self._class[1]
+
+    @cached_property
+    def _class(self) -> tuple[Engine | None, Mode]:
+        return _classify(self.container, self.command)
+
+    @cached_property
+    def accelerators(self) -> tuple[str, ...]:
+        """Accelerator resources it asks for, in requests, limits or claims."""
+        return _accelerators(self.container.spec)
 
     @cached_property
     def line(self) -> CommandLine:
         """Its command line, read with the engine's own grammar."""
         container = self.container
-        command, args = (strings(container.spec.get(key)) for key in ("command", "args"))
-        spec = container.spec
-        more = bool(spec.get("envFrom"))
-        found = read(command, args, container.env, container.image, more)
+        command, args = words_of(container.spec)
+        image = "" if command else container.image
+        more = bool(container.spec.get("envFrom"))
+        found = read(command, args, container.env, image, more)
         grammar = grammars().get(_GRAMMARS.get(self.engine.name, "")) if self.engine else None
         if found.engine is None and grammar is not None and not command:
             starts = list(grammar.facts["starts"][0]["words"])
-            found = read(starts, args, container.env, container.image, more)
+            found = read(starts, args, container.env, image, more)
         return found
 
     @cached_property
     def world(self) -> World | None:
         """How it spreads over GPUs; None for what is no engine that does."""
         return world(self.line) if self.engine is not None else None
+
+    @property
+    def played(self) -> bool:
+        """Our simulator answers to the engine's command line; the image's tag is its own."""
+        return self.line.engine is not None and PLAYS in self.line.program
 
     @property
     def gpus(self) -> int | None:
@@ -124,21 +146,12 @@ class Program:
     def port(self) -> int | None:
         """Port it serves on; None where that is not known."""
         grammar = grammars().get(self.line.engine or "")
-        if grammar is None or self._plays:
+        if grammar is None:
             return None
         value = self.line.value(_PORTS.get(grammar.engine, "port"))
         if value is None:
             return int(grammar.facts["port"])
         return value if isinstance(value, int) else None
-
-    @property
-    def _plays(self) -> bool:
-        """It is our simulator in the place of another engine, whose flags it takes after `--`."""
-        words = (
-            *strings(self.container.spec.get("command")),
-            *strings(self.container.spec.get("args")),
-        )
-        return self.line.engine == "simulator" and "--as" in words
 
     @property
     def title(self) -> str:
@@ -182,17 +195,16 @@ def is_accelerator(resource: str) -> bool:
 
 def program_of(container: Container) -> Program:
     """What a container runs, judged by its command first and its image second."""
-    command = command_of(container.spec, container.env)
-    engine, mode = _classify(container, command)
-    return Program(container, command, engine, mode, _accelerators(container.spec))
+    return Program(container)
 
 
 def _classify(container: Container, command: Command) -> tuple[Engine | None, Mode]:
     facts, text = _facts(), command.text.lower()
-    repository = repository_of(container.image).lower()
     if facts.other_command.search(text):
         return None, "none"
     by_command = next((e for e in facts.engines if e.command.search(text)), None)
+    known = by_command is None or not isinstance(unread(container.spec, "image"), Unknown)
+    repository = repository_of(container.image).lower() if known else ""
     by_image = next((e for e in facts.engines if e.image.search(repository)), None)
     if facts.other_image.search(repository):
         by_image = None

@@ -17,7 +17,8 @@ _CLUSTER = frozenset(
         "Namespace", "Node", "PersistentVolume", "StorageClass", "ClusterRole",
         "ClusterRoleBinding", "PriorityClass", "IngressClass", "GatewayClass", "RuntimeClass",
         "ClusterQueue", "ResourceFlavor", "Cohort", "NodePool", "EC2NodeClass", "Topology",
-        "CustomResourceDefinition", "DeviceClass", "AdmissionCheck", "WorkloadPriorityClass",
+        "CustomResourceDefinition", "DeviceClass", "AdmissionCheck",
+        "ClusterPolicy", "NVIDIADriver", "WorkloadPriorityClass",
     }
 )  # fmt: skip
 """Kinds without a namespace."""

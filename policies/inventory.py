@@ -10,7 +10,8 @@ from policies.engines import Program, helps, idle, program_of
 from policies.graph import Graph
 from policies.model import Manifest
 from policies.pods import Pod, flatten, pods_of
-from policies.tree import at, mapping, sequence, string_map
+from policies.pools import labels_of, numbers_of
+from policies.tree import at, mapping, sequence
 
 _RAY = "ray.io/"
 """KubeRay writes the probes of its pods itself."""
@@ -134,9 +135,6 @@ def _pools(objects: Sequence[Manifest]) -> Iterator[tuple[str, dict[str, str], f
     for item in objects:
         if item.get("kind") != "InferencePool":
             continue
-        labels = string_map(at(item, "spec", "selector", "matchLabels"))
-        numbers = (
-            mapping(port).get("number") for port in sequence(at(item, "spec", "targetPorts"))
-        )
-        targets = frozenset(int(n) for n in numbers if isinstance(n, int | float))
-        yield str(at(item, "metadata", "namespace") or "default"), labels, targets
+        spec = mapping(item.get("spec"))
+        namespace = str(at(item, "metadata", "namespace") or "default")
+        yield namespace, labels_of(spec), frozenset(numbers_of(spec))

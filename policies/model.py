@@ -159,6 +159,8 @@ class Rule:
     """It cannot judge an object without the others."""
     link: str = ""
     """Documentation of the field, or of what goes wrong."""
+    across: bool = False
+    """It judges a container by the other containers of its pod too."""
 
 
 def rule(  # noqa: PLR0917 - its parts read as a text, in this order
@@ -170,11 +172,12 @@ def rule(  # noqa: PLR0917 - its parts read as a text, in this order
     link: str,
     *,
     whole_set: bool = False,
+    across: bool = False,
 ) -> Callable[[Find], Rule]:
     """Make a rule of the function that finds its violations."""
 
     def made(find: Find) -> Rule:
-        return Rule(id, severity, title, reason, remedy, find, whole_set, link)
+        return Rule(id, severity, title, reason, remedy, find, whole_set, link, across)
 
     return made
 

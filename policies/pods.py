@@ -13,7 +13,19 @@ from functools import cached_property
 from typing import Any, Literal
 
 from policies.model import Manifest, Path
-from policies.tree import at, is_mapping, is_sequence, mapping, sequence, string_map
+from policies.tree import (
+    Unknown,
+    at,
+    is_mapping,
+    is_sequence,
+    known_items,
+    mapping,
+    sequence,
+    string_map,
+    unread,
+    with_labels,
+    written,
+)
 
 ContainerKind = Literal["container", "sidecar", "init", "ephemeral"]
 Role = Literal["pod", "leader", "worker"]
@@ -83,11 +95,20 @@ class Container:
         found: dict[str, str | None] = {}
         for item in sequence(self.spec.get("env")):
             entry = mapping(item)
-            value = entry.get("value")
+            value = unread(entry, "value")
+            elsewhere = "valueFrom" in entry or isinstance(value, Unknown)
             found[str(entry.get("name"))] = (
-                None if "valueFrom" in entry else "" if value is None else str(value)
+                None if elsewhere else "" if value is None else str(value)
             )
         return found
+
+    def literals(self) -> Iterator[tuple[int, str, str]]:
+        """Position, name and value of each variable whose value is written down."""
+        for position, item in enumerate(sequence(self.spec.get("env"))):
+            entry = mapping(item)
+            value = unread(entry, "value")
+            if written(value):
+                yield position, str(entry.get("name")), value
 
 
 @dataclass(frozen=True)
@@ -184,7 +205,10 @@ def flatten(objects: Sequence[Manifest]) -> list[Manifest]:
         inherited = {"apiVersion": manifest.get("apiVersion"), "kind": kind.removesuffix("List")}
         if not inherited["kind"]:
             inherited = {}
-        children = [mapping(item) for item in items]
+        # What is not known yet may be any object.
+        children = [
+            {"kind": item} if isinstance(item, Unknown) else mapping(item) for item in items
+        ]
         flat.extend(flatten([{**inherited, **child} for child in children if child]))
     return flat
 
@@ -249,10 +273,11 @@ def _pod_specs(value: object, path: Path) -> Iterator[Path]:
             yield path
             # A predictor's pod spec holds its workers' too.
             value = {"workerSpec": value["workerSpec"]} if "workerSpec" in value else {}
-        for key, child in value.items():
-            yield from _pod_specs(child, (*path, str(key)))
+        for key, child in known_items(value):
+            if is_mapping(child) or is_sequence(child):
+                yield from _pod_specs(child, (*path, str(key)))
     elif is_sequence(value):
-        for position, child in enumerate(value):
+        for position, child in known_items(value):
             yield from _pod_specs(child, (*path, position))
 
 
@@ -389,7 +414,7 @@ def _pod(index: int, manifest: Manifest, path: Path) -> Pod:
         manifest,
         path,
         mapping(_descend(manifest, path)),
-        {**labels, **_controller_labels(manifest, role)},
+        with_labels(labels, _controller_labels(manifest, role)),
         is_template,
         role,
     )
@@ -412,10 +437,11 @@ def _role(manifest: Manifest, path: Path) -> Role:
 
 def _controller_labels(manifest: Manifest, role: Role) -> dict[str, str]:
     """Labels that the object's controller certainly adds to its pods."""
-    name, kind = str(at(manifest, "metadata", "name") or ""), manifest.get("kind")
+    kind = manifest.get("kind")
+    if kind not in ("LeaderWorkerSet", "Job"):
+        return {}
+    name = str(at(manifest, "metadata", "name") or "")
     if kind == "LeaderWorkerSet":
         leader = {"leaderworkerset.sigs.k8s.io/worker-index": "0"} if role == "leader" else {}
         return {"leaderworkerset.sigs.k8s.io/name": name, **leader}
-    if kind == "Job":
-        return {"job-name": name, "batch.kubernetes.io/job-name": name}
-    return {}
+    return {"job-name": name, "batch.kubernetes.io/job-name": name}

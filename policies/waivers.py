@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from policies.model import Context, Finding, Manifest, Violation, Waiver, name_of
-from policies.tree import at, mapping
+from policies.tree import Unknown, at, mapping
 
 PREFIX = "policies.tokenworks.dev/waive."
 """Annotation `policies.tokenworks.dev/waive.RULE: reason; owner; YYYY-MM-DD`."""
@@ -30,6 +30,8 @@ class _Written:
     waiver: Waiver
     index: int | None
     path: tuple[str, ...] = ()
+    known: bool = True
+    """False where its text only exists after `up`: it may be sound."""
 
 
 Found = tuple[Violation, Finding]
@@ -53,13 +55,16 @@ def apply(
     for violation, finding in found:
         waived = False
         for position, item in enumerate(written):
-            if _covers(item, finding, violation) and _valid(item.waiver, context) is None:
+            sound = not item.known or _valid(item.waiver, context) is None
+            if sound and _covers(item, finding, violation):
                 used.add(position)
                 waived = True
         if not waived:
             kept.append((violation, finding))
     for position, item in enumerate(written if every else ()):
-        problem = _no_rule(item.waiver.rule, rules) or _valid(item.waiver, context)
+        problem = _no_rule(item.waiver.rule, rules)
+        if problem is None and item.known:
+            problem = _valid(item.waiver, context)
         # A part of an environment does not need all of its waivers.
         whole = item.index is not None or context.whole
         if problem is None and position not in used and whole:
@@ -80,7 +85,8 @@ def _written(objects: Sequence[Manifest], context: Context) -> Iterator[_Written
                 waiver = Waiver(
                     str(key).removeprefix(PREFIX), name_of(manifest), reason, owner, day
                 )
-                yield _Written(waiver, index, ("metadata", "annotations", str(key)))
+                path = ("metadata", "annotations", str(key))
+                yield _Written(waiver, index, path, not isinstance(value, Unknown))
 
 
 def _covers(item: _Written, finding: Finding, violation: Violation) -> bool:

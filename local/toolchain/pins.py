@@ -42,6 +42,8 @@ class Program:
     files: dict[str, str] = field(default_factory=dict[str, str])
     """Files of the module that must lie beside the program: name -> path in the module."""
     on_path: OnPath | None = None
+    extra: bool = False
+    """No command of ours needs it: only who names it has it built."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,11 @@ class Pins:
     go: str
     programs: dict[str, Program]
     debian: dict[str, DebianPackage]
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Names of the programs that commands of ours need."""
+        return tuple(name for name, program in self.programs.items() if not program.extra)
 
 
 _REQUIRED = r"^\s*(?:require )?([\w./~-]+) (v[\w.+-]+)"
@@ -105,6 +112,7 @@ def _program(name: str, data: dict[str, Any]) -> Program:
         ldflags=tuple(str(flag).format(**words) for flag in data.get("ldflags", [])),
         files=data.get("files", {}),
         on_path=OnPath(tuple(path["args"]), path["fits"]) if path else None,
+        extra=data.get("extra", False),
     )
 
 

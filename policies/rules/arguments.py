@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from policies.commands import placed_words, words_of
 from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Path, Violation, rule
 from policies.pods import Container
 from policies.rules.shared import about, flag_path
 from policies.secrets import names_secret
-from policies.tree import Unknown, is_mapping, mapping, sequence, strings
+from policies.tree import is_mapping, known_items, mapping, sequence, unread
 
 _ARGS = (
     "https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/"
@@ -36,14 +37,12 @@ def _words(program: Program) -> Iterator[tuple[Path, str]]:
     """The words that no shell reads, and where they stand."""
     if program.line.script is not None or _starts_shell(program):
         return
-    for key in ("command", "args"):
-        for position, word in enumerate(strings(program.container.spec.get(key))):
-            yield (key, position), word
+    for path, word in placed_words(program.container.spec):
+        yield path, str(word)
 
 
 def _starts_shell(program: Program) -> bool:
-    first = [*strings(program.container.spec.get("command"))][:2]
-    names = {word.rpartition("/")[2] for word in first}
+    names = {word.rpartition("/")[2] for word in words_of(program.container.spec)[0][:2]}
     return not names.isdisjoint({"sh", "bash", "dash", "ash", "zsh", "eval"})
 
 
@@ -92,12 +91,7 @@ def argument_split(inventory: Inventory, _context: Context) -> Iterator[Violatio
 )
 def shell_words(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
-        spec = program.container.spec
-        placed = [
-            ((key, position), word)
-            for key in ("command", "args")
-            for position, word in enumerate(strings(spec.get(key)))
-        ]
+        placed = [(path, str(word)) for path, word in placed_words(program.container.spec)]
         at = next(
             (n for n, (_, word) in enumerate(placed) if re.fullmatch(r"-[a-z]*c", word)), None
         )
@@ -272,10 +266,8 @@ def _left(program: Program, path: Path, name: str) -> Violation:
 
 
 def _values(container: Container) -> Iterator[tuple[Path, str]]:
-    for position, item in enumerate(sequence(container.spec.get("env"))):
-        value = mapping(item).get("value")
-        if isinstance(value, str) and not isinstance(value, Unknown):
-            yield ("env", position, "value"), value
+    for position, _, value in container.literals():
+        yield ("env", position, "value"), value
 
 
 @rule(
@@ -291,29 +283,28 @@ def undefined(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         container = program.container
         if container.pod.custom or container.spec.get("envFrom"):
             continue
-        if isinstance(container.spec.get("env"), Unknown):
-            continue
-        known = set(container.env)
         for path, word in _words(program):
             for name in _KUBERNETES.findall(word):
-                if name not in known and not _INJECTED.fullmatch(name) and name.isupper():
+                if _absent(container, name):
                     yield _undefined(program, path, name, "defines no such variable")
         yield from _out_of_order(program)
 
 
+def _absent(container: Container, name: str) -> bool:
+    """Whether nobody defines a variable that is written as those are that people define."""
+    return name not in container.env and not _INJECTED.fullmatch(name) and name.isupper()
+
+
 def _out_of_order(program: Program) -> Iterator[Violation]:
-    seen: set[str] = set()
-    every = set(program.container.env)
-    for position, item in enumerate(sequence(program.container.spec.get("env"))):
-        entry = mapping(item)
-        for name in _KUBERNETES.findall(str(entry.get("value") or "")):
-            if name in every and name not in seen and name != entry.get("name"):
-                yield _undefined(program, ("env", position, "value"), name, "defines it later")
-            elif name not in every and not _INJECTED.fullmatch(name) and name.isupper():
-                yield _undefined(
-                    program, ("env", position, "value"), name, "defines no such variable"
-                )
-        seen.add(str(entry.get("name")))
+    container = program.container
+    order = [str(mapping(item).get("name")) for item in sequence(container.spec.get("env"))]
+    for position, own, value in container.literals():
+        path = ("env", position, "value")
+        for name in _KUBERNETES.findall(value):
+            if name in order and name not in order[:position] and name != own:
+                yield _undefined(program, path, name, "defines it later")
+            elif _absent(container, name):
+                yield _undefined(program, path, name, "defines no such variable")
 
 
 def _undefined(program: Program, path: Path, name: str, why: str) -> Violation:
@@ -353,13 +344,10 @@ def string_values(inventory: Inventory, _context: Context) -> Iterator[Violation
 
 
 def _typed(container: Container) -> Iterator[tuple[Path, Any]]:
-    for key in ("command", "args"):
-        for position, word in enumerate(sequence(container.spec.get(key))):
-            yield (key, position), word
-    for position, item in enumerate(sequence(container.spec.get("env"))):
-        entry = mapping(item)
-        if "value" in entry:
-            yield ("env", position, "value"), entry["value"]
+    yield from placed_words(container.spec)
+    for position, item in known_items(container.spec.get("env")):
+        if "value" in mapping(item):
+            yield ("env", position, "value"), unread(item, "value")
 
 
 def _texts(manifest: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
@@ -370,8 +358,8 @@ def _texts(manifest: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
         value: Any = manifest
         for part in place:
             value = mapping(value).get(str(part))
-        for name, text in mapping(value).items():
-            if isinstance(text, bool | int | float) and is_mapping(value):
+        for name, text in known_items(mapping(value)):
+            if isinstance(text, bool | int | float):
                 yield (*place, name), text
 
 

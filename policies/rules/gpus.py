@@ -8,7 +8,7 @@ from typing import Any
 from policies.engines import Program, is_accelerator
 from policies.inventory import Inventory
 from policies.model import Context, Path, Rule, Violation
-from policies.tree import Unknown, mapping, quantity
+from policies.tree import mapping, quantity
 
 _LINK = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 _RIGHT = ("nvidia.com/gpu", "amd.com/gpu")
@@ -23,7 +23,7 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         yield from misspelt
         yield from _amounts(program, resources)
         if not misspelt:
-            yield from _absent(program, resources)
+            yield from _absent(program)
         yield from _helps_itself(program)
 
 
@@ -34,11 +34,8 @@ def _violation(program: Program, path: Path, message: str, remedy: str) -> Viola
     )
 
 
-def _absent(program: Program, resources: Mapping[str, Any]) -> Iterator[Violation]:
-    unknown = isinstance(program.container.spec.get("resources"), Unknown) or any(
-        isinstance(resources.get(side), Unknown) for side in _SIDES
-    )
-    if not program.needs_gpu or program.accelerators or unknown or program.container.completed:
+def _absent(program: Program) -> Iterator[Violation]:
+    if not program.needs_gpu or program.accelerators or program.container.completed:
         return
     engine = program.engine.name if program.engine else "engine"
     yield _violation(
@@ -96,8 +93,6 @@ def _amounts(program: Program, resources: Mapping[str, Any]) -> Iterator[Violati
     for name in names:
         yield from _fractions(program, resources, str(name))
         limit, request = limits.get(name), requests.get(name)
-        if isinstance(limit, Unknown) or isinstance(request, Unknown):
-            continue
         if limit is None:
             yield _violation(
                 program,
@@ -117,7 +112,7 @@ def _amounts(program: Program, resources: Mapping[str, Any]) -> Iterator[Violati
 def _fractions(program: Program, resources: Mapping[str, Any], name: str) -> Iterator[Violation]:
     for side in _SIDES:
         value = mapping(resources.get(side)).get(name)
-        if value is None or isinstance(value, Unknown):
+        if value is None:
             continue
         amount = quantity(value)
         if amount is None or amount.denominator != 1 or amount < 0:

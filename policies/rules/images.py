@@ -10,7 +10,7 @@ from policies.engines import repository_of
 from policies.inventory import Inventory
 from policies.model import Context, Path, Rule, Violation
 from policies.pods import Pod
-from policies.tree import Unknown, mapping, sequence
+from policies.tree import mapping, sequence
 
 _LINK = "https://kubernetes.io/docs/concepts/containers/images/#image-names"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}")
@@ -69,7 +69,7 @@ def _images(inventory: Inventory) -> Iterator[_Image]:
     for pod in inventory.pods:
         for position, volume in enumerate(sequence(pod.spec.get("volumes"))):
             source = mapping(volume).get("image")
-            if source is None or isinstance(source, Unknown):
+            if source is None:
                 continue
             path = (*pod.path, "volumes", position, "image", "reference")
             title = f'volume "{mapping(volume).get("name")}"'
@@ -77,9 +77,9 @@ def _images(inventory: Inventory) -> Iterator[_Image]:
 
 
 def _not_ours(image: _Image, reference: str, local: frozenset[str]) -> bool:
-    """Not known yet, put there by Istio's injection, or built on this machine."""
+    """Put there by Istio's injection, or built on this machine."""
     injected = reference == "auto" and image.pod.labels.get(_INJECT) == "true"
-    if isinstance(image.value, Unknown) or injected:
+    if injected:
         return True
     full = _full(reference)
     return bool(reference) and "@" not in full and (full in local or repository_of(full) in local)

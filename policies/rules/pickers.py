@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from policies.inventory import Inventory
 from policies.model import Context, Violation, rule
+from policies.pools import labels_of, picker_of
 from policies.rules.references import backends
 from policies.rules.shared import of_item
 from policies.tree import mapping, sequence, string_map, strings
@@ -109,8 +110,7 @@ def pool_protocol(inventory: Inventory, _context: Context) -> Iterator[Violation
     for item in inventory.graph.of_kind("InferencePool"):
         if item.spec.get("appProtocol") != "kubernetes.io/h2c":
             continue
-        labels = string_map(mapping(item.spec.get("selector")).get("matchLabels"))
-        pods = inventory.graph.selected(item.namespace, labels)
+        pods = inventory.graph.selected(item.namespace, labels_of(item.spec))
         plain = [
             program
             for pod in pods
@@ -148,7 +148,7 @@ def picker_tls(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         return
     rules = {str(item.spec.get("host")).split(".")[0] for item in graph.of_kind("DestinationRule")}
     for pool in graph.of_kind("InferencePool"):
-        ref = mapping(pool.spec.get("endpointPickerRef") or pool.spec.get("extensionRef"))
+        key, ref = picker_of(pool.spec)
         name = str(ref.get("name"))
         service = graph.find("Service", pool.namespace, name)
         if (
@@ -158,7 +158,6 @@ def picker_tls(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             or _plain(inventory, pool.namespace, service.spec)
         ):
             continue
-        key = "endpointPickerRef" if "endpointPickerRef" in pool.spec else "extensionRef"
         yield of_item(
             pool, ("spec", key),
             f"has the picker {name}, whose certificate Istio does not trust: no DestinationRule "

@@ -54,7 +54,8 @@ def _others(program: Program) -> set[int]:
     "Probes ask the port that the engine serves",
     "A probe of a port where nobody listens never passes: the pod never gets ready, or is killed.",
     "Name the container's port in the probe.",
-    _PROBES,
+    f"{_PROBES}#use-a-named-port",
+    across=True,
 )
 def probe_port(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program, key, handler, request in _requests(inventory):
@@ -100,7 +101,8 @@ def _opens(program: Program, number: int) -> bool:
     "Declared ports are those that the engine serves",
     "A Service, a pool or a policy that uses the port's name leads to where nobody listens.",
     "Declare the port of --port.",
-    "https://kubernetes.io/docs/concepts/services-networking/service/",
+    "https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#ports",
+    across=True,
 )
 def container_port(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
@@ -218,7 +220,7 @@ def shutdown_flag(inventory: Inventory, _context: Context) -> Iterator[Violation
     for program in inventory.programs:
         grammar = grammars().get(program.line.engine or "")
         drain = grammar.facts.get("drain") if grammar else None
-        if not drain or drain["flag"] not in program.line.flags:
+        if not drain or drain["flag"] not in program.line.flags or program.played:
             continue
         tag = program.container.image.partition("@")[0].rpartition(":")[2]
         match = re.match(r"v?(\d+)\.(\d+)\.(\d+)", tag)

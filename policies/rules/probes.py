@@ -12,7 +12,7 @@ from policies.commands import Command, command_of
 from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Path, Rule, Severity, Violation
-from policies.tree import Unknown, integer, mapping, sequence
+from policies.tree import integer, mapping, sequence
 
 _LINK = (
     "https://kubernetes.io/docs/tasks/configure-pod-container/configure-liv"
@@ -75,10 +75,7 @@ class _Probe:
 def _find(kind: str, inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.serving():
         key = f"{kind}Probe"
-        value = program.container.spec.get(key)
-        probe = _Probe(program, key, mapping(value))
-        if isinstance(value, Unknown):
-            continue
+        probe = _Probe(program, key, mapping(program.container.spec.get(key)))
         if not any(handler in probe.spec for handler in _HANDLERS):
             if not program.container.completed and not _ready_at_once(program, kind):
                 yield _missing(probe, kind)
@@ -272,7 +269,7 @@ STARTUP = Rule(
     remedy="Give every serving container a startupProbe on /health whose periodSeconds x "
     "failureThreshold covers download and load.",
     find=partial(_find, "startup"),
-    link=_LINK,
+    link=f"{_LINK}#define-startup-probes",
 )
 READINESS = Rule(
     id="readiness-probe",
@@ -283,7 +280,7 @@ READINESS = Rule(
     remedy="Give every serving container a readinessProbe on /health with a timeout of at least "
     "5 s (SGLang: 10 s).",
     find=partial(_find, "readiness"),
-    link=_LINK,
+    link=f"{_LINK}#define-readiness-probes",
 )
 LIVENESS = Rule(
     id="liveness-probe",
@@ -294,5 +291,5 @@ LIVENESS = Rule(
     remedy="Give every serving container a livenessProbe on /health: timeout at least 5 s (SGLang: "
     "10 s), periodSeconds x failureThreshold at least 60 s and longer than readiness'.",
     find=partial(_find, "liveness"),
-    link=_LINK,
+    link=f"{_LINK}#configure-probes",
 )

@@ -58,7 +58,8 @@ def _needs_lock(
     "does not reach, registration fails and the traffic goes over TCP.",
     "Add the capability IPC_LOCK and run as root, or raise the memlock limit of the container "
     "runtime.",
-    "https://kubernetes.io/docs/tasks/configure-pod-container/security-context/",
+    "https://kubernetes.io/docs/tasks/configure-pod-container/security-context/"
+    "#set-capabilities-for-a-container",
 )
 def ipc_lock(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
@@ -171,7 +172,11 @@ def _node_class(inventory: Inventory, pool: Item) -> Item | None:
 
 def _has_efa(inventory: Inventory, pool: Item) -> bool:
     found = _node_class(inventory, pool)
-    interfaces = sequence(mapping(found.spec if found else {}).get("networkInterfaces"))
+    return found is not None and _efa_interfaces(found)
+
+
+def _efa_interfaces(node_class: Item) -> bool:
+    interfaces = sequence(node_class.spec.get("networkInterfaces"))
     return any("efa" in str(mapping(entry).get("interfaceType")) for entry in interfaces)
 
 
@@ -200,6 +205,26 @@ def efa_zone(inventory: Inventory, _context: Context) -> Iterator[Violation]:
                 "makes nodes with EFA in any zone" if not zones else
                 f"makes nodes with EFA in {len(zones[0])} zones",
                 "require one topology.kubernetes.io/zone",
+            )  # fmt: skip
+
+
+@rule(
+    "efa-placement",
+    "warning",
+    "Nodes with EFA stand close together",
+    "Without a placement group, or a block of capacity that is one, EC2 starts nodes of a group "
+    "anywhere in the zone: collectives are slower, and differ from start to start.",
+    "Make a placement group of strategy cluster, and name it in placementGroupSelector.",
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html",
+)
+def efa_placement(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for item in inventory.graph.of_kind("EC2NodeClass"):
+        close = ("placementGroupSelector", "capacityReservationSelectorTerms")
+        if _efa_interfaces(item) and not any(item.spec.get(key) for key in close):
+            yield of_item(
+                item, ("spec",),
+                "makes nodes with EFA without a placement group",
+                "set placementGroupSelector to a group of strategy cluster",
             )  # fmt: skip
 
 
@@ -256,4 +281,4 @@ def _tolerates(entry: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     )
 
 
-ALL = (ipc_lock, rdma_unused, rdma_missing, efa_zone, efa_plugin)
+ALL = (ipc_lock, rdma_unused, rdma_missing, efa_zone, efa_placement, efa_plugin)

@@ -11,8 +11,9 @@ from policies.graph import Item
 from policies.inventory import Inventory
 from policies.model import Context, Path, Severity, Violation, rule
 from policies.pods import Container, Pod
+from policies.pools import labels_of, picker_of, ports_of
 from policies.rules.shared import absent, instead, of_item, of_pod
-from policies.tree import Unknown, mapping, sequence, string_map, written
+from policies.tree import mapping, sequence, string_map
 
 _CONCEPTS = "https://kubernetes.io/docs/concepts"
 _ROUTES = ("HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute")
@@ -69,7 +70,7 @@ def _named(
     holder: Mapping[str, Any], key: str, kind: str, path: Path
 ) -> Iterator[tuple[str, str, Path, bool]]:
     inner = mapping(holder.get(key))
-    if isinstance(inner.get("name"), str) and not isinstance(inner["name"], Unknown):
+    if isinstance(inner.get("name"), str):
         yield kind, str(inner["name"]), (*path, key, "name"), inner.get("optional") is not True
 
 
@@ -144,7 +145,7 @@ def _missing_keys(inventory: Inventory) -> Iterator[Violation]:
 def missing_service_account(inventory: Inventory, context: Context) -> Iterator[Violation]:
     for pod in inventory.pods:
         name = pod.spec.get("serviceAccountName")
-        if not isinstance(name, str) or name == "default" or isinstance(name, Unknown):
+        if not isinstance(name, str) or name == "default":
             continue
         severity = absent(inventory, context, "ServiceAccount", pod.namespace, name)
         if severity:
@@ -164,49 +165,35 @@ _OWN_ROLES = frozenset({"admin", "edit", "view", "cluster-admin"})
 
 
 def _binding(inventory: Inventory, context: Context, item: Item) -> Iterator[Violation]:
+    for path, kind, home, name in _ends(item):
+        severity = absent(inventory, context, kind, home, name)
+        if severity:
+            grants = f"grants to service account {home}/{name}"
+            what = grants if kind == "ServiceAccount" else f"binds {kind} {name}"
+            yield of_item(
+                item,
+                path,
+                f"{what}, which is not there{instead(inventory, kind, home, name)}",
+                f"add the {kind}, or correct the name",
+                severity,
+            )
+
+
+def _ends(item: Item) -> Iterator[tuple[Path, str, str, str]]:
+    """What a binding joins: where it is written, kind, namespace and name. Without what every
+    cluster has."""
     role = mapping(item.manifest.get("roleRef"))
-    kind, name = role.get("kind"), role.get("name")
-    if written(kind) and written(name):
-        yield from _bound(inventory, context, item, kind, name)
-    for position in range(len(sequence(item.manifest.get("subjects")))):
-        yield from _granted(inventory, context, item, position)
-
-
-def _bound(
-    inventory: Inventory, context: Context, item: Item, kind: str, name: str
-) -> Iterator[Violation]:
-    namespace = "" if kind == "ClusterRole" else item.namespace
-    severity = absent(inventory, context, kind, namespace, name)
-    outside = kind == "ClusterRole" and (name in _OWN_ROLES or name.startswith("system:"))
-    if severity and not outside:
-        yield of_item(
-            item,
-            ("roleRef", "name"),
-            f"binds {kind} {name}, which is not there{instead(inventory, kind, namespace, name)}",
-            f"add the {kind}, or correct the name",
-            severity,
-        )
-
-
-def _granted(
-    inventory: Inventory, context: Context, item: Item, position: int
-) -> Iterator[Violation]:
-    subject = mapping(sequence(item.manifest.get("subjects"))[position])
-    account, home = subject.get("name"), subject.get("namespace") or item.namespace or "default"
-    if subject.get("kind") != "ServiceAccount" or account == "default":
-        return
-    if not (written(account) and written(home)):
-        return
-    severity = absent(inventory, context, "ServiceAccount", home, account)
-    if severity:
-        yield of_item(
-            item,
-            ("subjects", position, "name"),
-            f"grants to service account {home}/{account}, which is not there"
-            f"{instead(inventory, 'ServiceAccount', home, account)}",
-            "add the ServiceAccount, or correct name and namespace",
-            severity,
-        )
+    kind, name = str(role.get("kind")), role.get("name")
+    home = "" if kind == "ClusterRole" else item.namespace
+    own = kind == "ClusterRole" and (name in _OWN_ROLES or str(name).startswith("system:"))
+    if isinstance(name, str) and not own:
+        yield ("roleRef", "name"), kind, home, name
+    for position, entry in enumerate(sequence(item.manifest.get("subjects"))):
+        subject = mapping(entry)
+        account = subject.get("name")
+        home = str(subject.get("namespace") or item.namespace or "default")
+        if subject.get("kind") == "ServiceAccount" and account != "default":
+            yield ("subjects", position, "name"), "ServiceAccount", home, str(account)
 
 
 @rule(
@@ -271,7 +258,7 @@ def _own_labels(selector: Mapping[str, str]) -> dict[str, str]:
 def _services(inventory: Inventory) -> Iterator[tuple[Item, dict[str, str]]]:
     for item in inventory.graph.of_kind("Service"):
         selector = string_map(item.spec.get("selector"))
-        if item.group == "" and selector and not isinstance(item.spec.get("selector"), Unknown):
+        if item.group == "" and selector:
             yield item, selector
 
 
@@ -561,8 +548,7 @@ def _listener(item: Item, path: Path, ref: Mapping[str, Any], gateway: Item) -> 
 def pool_selector(inventory: Inventory, context: Context) -> Iterator[Violation]:
     graph = inventory.graph
     for item in graph.of_kind("InferencePool"):
-        selector = item.spec.get("selector")
-        labels = string_map(mapping(selector).get("matchLabels") or selector)
+        labels = labels_of(item.spec)
         own = _own_labels(labels)
         pods = graph.selected(item.namespace, own)
         here = [
@@ -582,7 +568,7 @@ def pool_selector(inventory: Inventory, context: Context) -> Iterator[Violation]
                 "write the labels of the engine's pod template",
                 "error" if context.whole or len(here) == 1 else None,
             )
-        for path, port in _target_ports(item):
+        for path, port in ports_of(item.spec):
             why = listens(inventory, [p for p in pods if not _other_role(labels, p)], port)
             if why:
                 yield of_item(
@@ -598,13 +584,6 @@ def _pooled(inventory: Inventory, pod: Pod) -> bool:
     )
 
 
-def _target_ports(item: Item) -> Iterator[tuple[Path, object]]:
-    for position, port in enumerate(sequence(item.spec.get("targetPorts"))):
-        yield ("spec", "targetPorts", position, "number"), mapping(port).get("number")
-    if "targetPortNumber" in item.spec:
-        yield ("spec", "targetPortNumber"), item.spec["targetPortNumber"]
-
-
 @rule(
     "pool-picker",
     "warning",
@@ -616,8 +595,7 @@ def _target_ports(item: Item) -> Iterator[tuple[Path, object]]:
 )
 def pool_picker(inventory: Inventory, context: Context) -> Iterator[Violation]:
     for item in inventory.graph.of_kind("InferencePool"):
-        key = "endpointPickerRef" if "endpointPickerRef" in item.spec else "extensionRef"
-        ref = mapping(item.spec.get(key))
+        key, ref = picker_of(item.spec)
         if not ref or (ref.get("kind") or "Service") != "Service":
             continue
         name = str(ref.get("name"))
@@ -651,7 +629,8 @@ def _picks(inventory: Inventory, namespace: str, name: str) -> bool:
     "Autoscalers lead to what they scale, one to each",
     "A scaler without target does nothing; two of them on one target undo each other.",
     "Correct kind and name of scaleTargetRef; keep one scaler for a target.",
-    "https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
+    "https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/"
+    "horizontal-pod-autoscaler-v2/",
     whole_set=True,
 )
 def scaler_target(inventory: Inventory, context: Context) -> Iterator[Violation]:

@@ -12,7 +12,7 @@ from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Rule, Violation
 from policies.pods import Container, Pod
-from policies.tree import Unknown, at, integer, mapping
+from policies.tree import at, integer, mapping
 
 _LINK = (
     "https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#"
@@ -107,10 +107,7 @@ def _drain(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.serving():
         container, pod = program.container, program.container.pod
         grace = integer(pod.spec.get("terminationGracePeriodSeconds"), 30)
-        lifecycle = container.spec.get("lifecycle")
-        hook = mapping(lifecycle).get("preStop")
-        if isinstance(lifecycle, Unknown) or isinstance(hook, Unknown):
-            continue
+        hook = at(container.spec, "lifecycle", "preStop")
         if not mapping(hook):
             if container.completed or _outlives_a_pause(container):
                 continue
@@ -169,5 +166,6 @@ DRAIN = Rule(
     remedy="Add a preStop sleep, and a terminationGracePeriodSeconds above preStop plus the "
     "engine's shutdown timeout plus 5 s.",
     find=_drain,
-    link=_LINK,
+    link="https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/",
+    across=True,
 )

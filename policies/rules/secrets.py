@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from policies.commands import placed_words
 from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Manifest, Path, Rule, Violation
 from policies.pods import Container
 from policies.secrets import kind_of, names_secret, secret_flags
-from policies.tree import Unknown, is_mapping, is_sequence, mapping, sequence, strings
+from policies.tree import is_mapping, is_sequence, known_items, mapping, sequence
 
 _LINK = "https://kubernetes.io/docs/concepts/configuration/secret/"
 _REMEDY = (
@@ -44,22 +45,17 @@ def _contents(index: int, manifest: Manifest) -> Iterator[Violation]:
 
 def _shapes(index: int, value: object, path: Path) -> Iterator[Violation]:
     """Any text that looks like a credential, wherever it stands."""
-    if is_mapping(value):
-        for key, child in value.items():
-            yield from _shapes(index, child, (*path, str(key)))
-    elif is_sequence(value):
-        for position, child in enumerate(value):
-            yield from _shapes(index, child, (*path, position))
+    if is_mapping(value) or is_sequence(value):
+        for key, child in known_items(value):
+            yield from _shapes(index, child, (*path, key if is_sequence(value) else str(key)))
     elif isinstance(value, str) and (kind := kind_of(value)):
         yield Violation(index, path, f"holds what looks like a {kind}", _REMEDY)
 
 
 def _variables(container: Container) -> Iterator[Violation]:
     """Variables that hold a credential, by their names."""
-    for position, item in enumerate(sequence(container.spec.get("env"))):
-        entry = mapping(item)
-        name = str(entry.get("name"))
-        if names_secret(name) and _is_literal(entry.get("value")):
+    for position, name, value in container.literals():
+        if names_secret(name) and _is_literal(value):
             yield Violation(
                 container.pod.index,
                 (*container.path, "env", position, "value"),
@@ -89,7 +85,7 @@ _NOTHING = frozenset(
 
 def _is_literal(value: object) -> bool:
     """Text that is the credential itself. What a shape gives away is found already."""
-    if not isinstance(value, str) or isinstance(value, Unknown) or kind_of(value):
+    if not isinstance(value, str) or kind_of(value):
         return False
     return bool(value) and not value.startswith("$") and value.lower() not in _NOTHING
 
@@ -101,17 +97,16 @@ def _arguments(container: Container) -> Iterator[Violation]:
         for item in sequence(container.spec.get("env"))
         if mapping(mapping(item).get("valueFrom")).get("secretKeyRef")
     }
-    for field in ("command", "args"):
-        for position, word in enumerate(strings(container.spec.get(field))):
-            for name in sorted(set(_REFERENCE.findall(word)) & secret):
-                yield Violation(
-                    container.pod.index,
-                    (*container.path, field, position),
-                    f"{container.title} puts the secret in {name} among its arguments, which "
-                    "every process of the node and many logs show",
-                    "let the program read the variable, or mount the Secret as a file",
-                    "warning",
-                )
+    for path, word in placed_words(container.spec):
+        for name in sorted(set(_REFERENCE.findall(str(word))) & secret):
+            yield Violation(
+                container.pod.index,
+                (*container.path, *path),
+                f"{container.title} puts the secret in {name} among its arguments, which "
+                "every process of the node and many logs show",
+                "let the program read the variable, or mount the Secret as a file",
+                "warning",
+            )
 
 
 RULE = Rule(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from policies.inventory import Inventory
 from policies.model import Context, Rule, Violation
-from policies.tree import Unknown, at
+from policies.tree import at
 
 _LINK = "https://kubernetes.io/docs/concepts/containers/container-environment/#cluster-information"
 
@@ -21,7 +21,7 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
         pod, engine = program.container.pod, program.engine
         links = pod.spec.get("enableServiceLinks")
-        if engine is None or links is False or isinstance(links, Unknown) or pod.completed:
+        if engine is None or links is False or pod.completed:
             continue
         if (pod.index, pod.path) in seen:
             continue

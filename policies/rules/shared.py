@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from policies.commands import placed_words
 from policies.engines import Program
 from policies.graph import Item
 from policies.inventory import Inventory
 from policies.model import Context, Path, Severity, Violation
 from policies.pods import Pod
-from policies.tree import integer, mapping, sequence, strings
+from policies.tree import integer, mapping, sequence
 from tokenworks.catalog.commandline import grammars
 
 _FLAG = re.compile(r"(?:^|[\s'\"])--?([A-Za-z][\w.-]*)")
@@ -46,12 +47,19 @@ def of_item(
 
 def flag_path(program: Program, *names: str) -> Path:
     """Where a flag is written, in a container: its word, the script, or the words as a whole."""
-    spec, wanted = program.container.spec, {*names, *_aliases(program, names)}
-    for key in ("args", "command"):
-        for position, word in enumerate(strings(spec.get(key))):
-            if any(name.replace("_", "-") in wanted for name in _FLAG.findall(word)):
-                return (key, position)
-    return ("args",) if spec.get("args") else ("command",)
+    wanted = {*names, *_aliases(program, names)}
+    return _place(
+        program,
+        lambda word: any(name.replace("_", "-") in wanted for name in _FLAG.findall(word)),
+    )
+
+
+def _place(program: Program, sought: Callable[[str], bool]) -> Path:
+    """Where a word stands that is sought; the arguments come first, and no one word last."""
+    spec = program.container.spec
+    found = [path for path, word in placed_words(spec) if sought(str(word))]
+    key = "args" if spec.get("args") else "command"
+    return next((p for p in found if p[0] == "args"), found[0] if found else (key,))
 
 
 def _aliases(program: Program, names: tuple[str, ...]) -> Iterator[str]:
@@ -150,8 +158,4 @@ def hub_model(program: Program) -> str | None:
 def model_flag(program: Program) -> Path:
     """Where the weights are named."""
     model = str(program.line.model)
-    for key in ("args", "command"):
-        for position, word in enumerate(strings(program.container.spec.get(key))):
-            if model in word:
-                return (key, position)
-    return ("args",) if program.container.spec.get("args") else ("command",)
+    return _place(program, lambda word: model in word)

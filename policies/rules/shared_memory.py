@@ -10,7 +10,7 @@ from policies.engines import Program, is_accelerator
 from policies.inventory import Inventory
 from policies.model import Context, Rule, Severity, Violation
 from policies.pods import Container
-from policies.tree import Unknown, at, mapping, quantity, sequence
+from policies.tree import at, mapping, quantity, sequence
 
 _LINK = "https://kubernetes.io/docs/concepts/storage/volumes/#emptydir"
 _RANKS = (
@@ -28,8 +28,6 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
         container = program.container
         if not program.needs_gpu or container.pod.spec.get("hostIPC") is True:
-            continue
-        if isinstance(container.pod.spec.get("volumes"), Unknown):
             continue
         volume = _shm(container)
         if volume is None:
@@ -61,7 +59,7 @@ def _volume(program: Program, position: int, volume: Mapping[str, Any]) -> Itera
     # One rank can do without shared memory; then this is advice.
     severity: Severity = "error" if _ranks_share(program) else "warning"
     path = (*container.pod.path, "volumes", position)
-    if "emptyDir" not in volume or isinstance(volume["emptyDir"], Unknown):
+    if "emptyDir" not in volume:
         return
     empty = mapping(volume["emptyDir"])
     if empty.get("medium") != "Memory":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from policies.engines import Program
@@ -23,7 +24,7 @@ from policies.rules.shared import (
     pods_of_group,
     replicas_of,
 )
-from policies.tree import Unknown, integer, mapping, sequence, strings
+from policies.tree import integer, mapping, sequence, strings
 from tokenworks.catalog.commandline import grammars
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes"
@@ -34,7 +35,7 @@ _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 def _claims(pod: Pod) -> Iterator[tuple[int, str]]:
     for position, volume in enumerate(sequence(pod.spec.get("volumes"))):
         claim = mapping(mapping(volume).get("persistentVolumeClaim")).get("claimName")
-        if isinstance(claim, str) and not isinstance(claim, Unknown):
+        if isinstance(claim, str):
             yield position, claim
 
 
@@ -132,7 +133,7 @@ def claim_surge(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 )
 def missing_volume(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for pod in inventory.pods:
-        if pod.custom or isinstance(pod.spec.get("volumes"), Unknown):
+        if pod.custom:
             continue
         names = {str(mapping(v).get("name")) for v in sequence(pod.spec.get("volumes"))}
         names |= _templates(pod)
@@ -197,16 +198,27 @@ def _on(program: Program, *names: str) -> bool:
     return any((value or "").lower() in ("1", "true", "yes", "on") for value in values)
 
 
-def _mounts(container: Container) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
-    """Path and volume of each mount; None for a claim of a template."""
+@dataclass(frozen=True)
+class _Mount:
+    """One mount of a container."""
+
+    position: int
+    path: str
+    """Without a slash at its end."""
+    volume: Mapping[str, Any] | None
+    """None for a claim of a template."""
+
+
+def _mounts(container: Container) -> Iterator[_Mount]:
+    """The mounts of a container that say where they are."""
     volumes = {
         str(mapping(v).get("name")): mapping(v) for v in sequence(container.pod.spec.get("volumes"))
     }
-    for mount in sequence(container.spec.get("volumeMounts")):
+    for position, mount in enumerate(sequence(container.spec.get("volumeMounts"))):
         entry = mapping(mount)
         path = entry.get("mountPath")
         if isinstance(path, str):
-            yield path.rstrip("/") or "/", volumes.get(str(entry.get("name")))
+            yield _Mount(position, path.rstrip("/") or "/", volumes.get(str(entry.get("name"))))
 
 
 def _under(path: str, folder: str) -> bool:
@@ -238,14 +250,37 @@ def _hub_cache(program: Program) -> str | None:
 def _downloading(inventory: Inventory) -> Iterator[tuple[Program, str]]:
     """Engines that fetch weights from a hub when they start."""
     for program in inventory.programs:
-        model = hub_model(program)
-        if model is None or not program.needs_gpu or program.container.completed:
-            continue
-        if _on(program, *_OFFLINE) or program.line.value("load-format") == "dummy":
-            continue
-        if program.container.pod.kind.startswith("LLMInferenceService"):
-            continue
-        yield program, model
+        model = hub_weights(program)
+        if model is not None:
+            yield program, model
+
+
+def hub_weights(program: Program) -> str | None:
+    """The model that an engine fetches from a hub when it starts; None where it does not."""
+    model = hub_model(program)
+    if model is None or not program.needs_gpu or program.container.completed:
+        return None
+    if _on(program, *_OFFLINE) or program.line.value("load-format") == "dummy":
+        return None
+    return None if program.container.pod.kind.startswith("LLMInferenceService") else model
+
+
+def _caching(inventory: Inventory) -> Iterator[tuple[Program, str, str, list[_Mount]]]:
+    """The same where it is written down which folder they fetch to: with the folder and all
+    mounts."""
+    for program, model in _downloading(inventory):
+        cache = _hub_cache(program)
+        if cache is not None:
+            yield program, model, cache, list(_mounts(program.container))
+
+
+def fetched_weights(program: Program) -> str | None:
+    """The model that an engine cannot start without fetching; None where a volume may hold it."""
+    model, cache = hub_weights(program), _hub_cache(program)
+    mounts = _mounts(program.container)
+    if cache is None or any(_under(cache, m.path) and _kept(m.volume) for m in mounts):
+        return None
+    return model
 
 
 def _bounded(volume: Mapping[str, Any] | None) -> bool:
@@ -268,16 +303,11 @@ def _kept(volume: Mapping[str, Any] | None) -> bool:
     _HUB,
 )
 def weights_download(inventory: Inventory, _context: Context) -> Iterator[Violation]:
-    for program, model in _downloading(inventory):
-        cache = _hub_cache(program)
-        mounts = list(_mounts(program.container))
-        if cache is None or isinstance(program.container.spec.get("volumeMounts"), Unknown):
+    for program, model, cache, mounts in _caching(inventory):
+        here = [m.volume for m in mounts if _under(cache, m.path)]
+        if any(_kept(volume) or _bounded(volume) for volume in here):
             continue
-        if any(
-            _under(cache, path) and (_kept(volume) or _bounded(volume)) for path, volume in mounts
-        ):
-            continue
-        if any("huggingface" in path and _kept(volume) for path, volume in mounts):
+        if any("huggingface" in m.path and _kept(m.volume) for m in mounts):
             continue  # cache-mount says it
         yield about(
             program,
@@ -298,24 +328,17 @@ def weights_download(inventory: Inventory, _context: Context) -> Iterator[Violat
     _HUB,
 )
 def cache_mount(inventory: Inventory, _context: Context) -> Iterator[Violation]:
-    for program, _model in _downloading(inventory):
-        cache = _hub_cache(program)
-        if cache is None:
+    for program, _model, cache, mounts in _caching(inventory):
+        if any(_under(cache, m.path) or _under(m.path, cache) for m in mounts):
             continue
-        mounts = list(_mounts(program.container))
-        if any(_under(cache, path) or _under(path, cache) for path, _ in mounts):
-            continue
-        spec = program.container.spec
-        for position, mount in enumerate(sequence(spec.get("volumeMounts"))):
-            path = str(mapping(mount).get("mountPath")).rstrip("/")
-            if "huggingface" in path or path.endswith("/.cache"):
-                yield about(
-                    program,
-                    ("volumeMounts", position, "mountPath"),
-                    f"has a cache at {path}, and downloads to {cache}",
-                    "mount it there, or set HF_HOME to the mount",
-                )
-                break
+        beside = [m for m in mounts if "huggingface" in m.path or m.path.endswith("/.cache")]
+        for mount in beside[:1]:
+            yield about(
+                program,
+                ("volumeMounts", mount.position, "mountPath"),
+                f"has a cache at {mount.path}, and downloads to {cache}",
+                "mount it there, or set HF_HOME to the mount",
+            )
 
 
 @rule(
@@ -356,11 +379,8 @@ def _options(program: Program) -> frozenset[str]:
     _HUB,
 )
 def hub_offline(inventory: Inventory, _context: Context) -> Iterator[Violation]:
-    for program, model in _downloading(inventory):
-        cache = _hub_cache(program)
-        if cache is None:
-            continue
-        if any(_under(cache, path) and _kept(v) for path, v in _mounts(program.container)):
+    for program, model, cache, mounts in _caching(inventory):
+        if any(_under(cache, m.path) and _kept(m.volume) for m in mounts):
             yield about(
                 program,
                 ("env",),
@@ -386,11 +406,10 @@ def ephemeral_limit(inventory: Inventory, _context: Context) -> Iterator[Violati
         limits = mapping(mapping(container.spec.get("resources")).get("limits"))
         if "ephemeral-storage" in limits:
             continue
-        for path, volume in _mounts(container):
+        for mount in _mounts(container):
+            path, volume = mount.path, mount.volume
             empty = mapping(volume).get("emptyDir") if volume else None
-            unbounded = volume is not None and "emptyDir" in volume and not isinstance(
-                volume["emptyDir"], Unknown
-            )  # fmt: skip
+            unbounded = volume is not None and "emptyDir" in volume
             if not unbounded or mapping(empty).get("sizeLimit") is not None:
                 continue
             if mapping(empty).get("medium") == "Memory" or path == "/dev/shm":
@@ -431,9 +450,9 @@ def hardened_caches(inventory: Inventory, _context: Context) -> Iterator[Violati
         context = mapping(container.spec.get("securityContext"))
         if context.get("readOnlyRootFilesystem") is not True or not program.needs_gpu:
             continue
-        if isinstance(container.spec.get("volumeMounts"), Unknown) or container.completed:
+        if container.completed:
             continue
-        folders = [path for path, _ in _mounts(container)]
+        folders = [mount.path for mount in _mounts(container)]
         for what, path in _unwritable(container, folders):
             yield about(
                 program,

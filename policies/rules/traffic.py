@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Violation, rule
 from policies.pods import Pod
+from policies.pools import labels_of, numbers_of, picker_of
 from policies.rules.shared import of_item, of_pod, pods_of_group
+from policies.rules.storage import fetched_weights
 from policies.rules.transfer import connectors, side_port
-from policies.traffic import entries, lets_port, reaches, selecting
+from policies.traffic import Entry, entries, lets_port, reaches, selecting
 from policies.tree import mapping, sequence, string_map
 
 _DOCS = "https://kubernetes.io/docs/concepts/services-networking/network-policies/"
@@ -109,14 +112,14 @@ def _ports(program: Program) -> Iterator[object]:
 def network_picker(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     graph = inventory.graph
     for pool in graph.of_kind("InferencePool"):
-        ref = mapping(pool.spec.get("endpointPickerRef") or pool.spec.get("extensionRef"))
+        _, ref = picker_of(pool.spec)
         service = graph.find("Service", pool.namespace, str(ref.get("name")))
         if service is None:
             continue
         pickers = graph.selected(pool.namespace, string_map(service.spec.get("selector")))
-        labels = string_map(mapping(pool.spec.get("selector")).get("matchLabels"))
-        engines = [pod for pod in graph.selected(pool.namespace, labels) if pod.role != "worker"]
-        for port in _numbers(pool.spec):
+        chosen = graph.selected(pool.namespace, labels_of(pool.spec))
+        engines = [pod for pod in chosen if pod.role != "worker"]
+        for port in numbers_of(pool.spec):
             for picker in pickers:
                 why = next((w for pod in engines if (w := reaches(graph, picker, pod, port))), None)
                 if why:
@@ -125,16 +128,6 @@ def network_picker(inventory: Inventory, _context: Context) -> Iterator[Violatio
                         f"has a picker that cannot read its pods' metrics on port {port}: "
                         f"{why} does not allow it", f"allow port {port} between the two",
                     )  # fmt: skip
-
-
-def _numbers(spec: object) -> Iterator[int]:
-    found = mapping(spec)
-    for port in sequence(found.get("targetPorts")):
-        number = mapping(port).get("number")
-        if isinstance(number, int):
-            yield number
-    if isinstance(found.get("targetPortNumber"), int):
-        yield int(found["targetPortNumber"])
 
 
 @rule(
@@ -208,6 +201,62 @@ def network_transfer(inventory: Inventory, _context: Context) -> Iterator[Violat
                 break
 
 
+_STORE = re.compile(r"(?<![a-z0-9])(s3|gs|az|abfs)://[A-Za-z0-9$]")
+_INSIDE = re.compile(r"\.svc\b|https?://[a-z0-9-]+(?=[:/]|$)|localhost|127\.0\.0\.1")
+
+
+def _fetched(program: Program) -> str | None:
+    """What a program fetches over the internet when it starts; None where nothing says so."""
+    text = program.command.text
+    values = " ".join(value or "" for value in program.container.env.values())
+    if _INSIDE.search(f"{text} {values}"):
+        return None  # the store may be in the cluster
+    found = _STORE.search(text) or _STORE.search(values)
+    if found:
+        return f"{found[1]}:// objects"
+    return fetched_weights(program)
+
+
+@rule(
+    "network-store",
+    "error",
+    "Pods that fetch weights may reach them",
+    "An object store and the hub are outside the cluster: where policies let a pod out to named "
+    "pods only, its download waits until it times out, and starts again.",
+    "Allow TCP port 443 to the store's addresses (ipBlock), or to every address.",
+    _DOCS,
+    whole_set=True,
+)
+def network_store(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    seen: set[int] = set()
+    for program in inventory.programs:
+        pod = program.container.pod
+        if pod.spec.get("hostNetwork") is True or id(pod) in seen:
+            continue
+        policies = selecting(inventory.graph, pod, "Egress")
+        rules = list(entries(policies, "Egress"))
+        # Without any rule everything is denied on purpose, and what is allowed stands elsewhere.
+        if not rules or any(_leads_out(entry) for entry in rules):
+            continue
+        what = _fetched(program)
+        if what is not None:
+            seen.add(id(pod))
+            names = ", ".join(sorted({item.name for item in policies}))
+            yield of_pod(
+                pod,
+                (),
+                f"fetches {what}, and {names} lets it reach nothing outside the cluster on port "
+                "443",
+                "allow TCP port 443 to the store's addresses, or to every address",
+            )
+
+
+def _leads_out(entry: Entry) -> bool:
+    """Whether a rule lets HTTPS out of the cluster."""
+    outside = entry.peers is None or any("ipBlock" in mapping(peer) for peer in entry.peers)
+    return outside and lets_port(entry, 443, None)
+
+
 @rule(
     "network-open",
     "warning",
@@ -238,5 +287,6 @@ def network_open(inventory: Inventory, _context: Context) -> Iterator[Violation]
 
 
 ALL = (
-    network_dns, network_serving, network_picker, network_group, network_transfer, network_open,
+    network_dns, network_serving, network_picker, network_group, network_transfer, network_store,
+    network_open,
 )  # fmt: skip

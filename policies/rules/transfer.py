@@ -136,6 +136,7 @@ def _one_group(members: list[tuple[Program, str]]) -> bool:
     "Every rank takes the port after the one before it: two that meet stop the second program.",
     "Leave as many ports free behind the first as the pod has data ranks.",
     _NIXL,
+    across=True,
 )
 def port_overlap(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for positions in inventory.by_pod.values():

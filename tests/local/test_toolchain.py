@@ -89,6 +89,10 @@ def always(folder: Path) -> Callable[[Program], Path]:
 class TestPins:
     """Each version is written once; what repeats it elsewhere agrees."""
 
+    def test_what_only_the_bench_wants_is_built_for_nobody_else(self) -> None:
+        extra = {name for name, program in pins().programs.items() if program.extra}
+        assert extra == {"conftest"} == {*pins().programs} - {*pins().needed}
+
     def test_programs_are_required_by_their_go_mod(self) -> None:
         wrong = [
             p.name
@@ -401,7 +405,8 @@ class TestRefusals:
         assert build.go_env()["GOTOOLCHAIN"] == "local"
 
     def test_an_unknown_program(self) -> None:
-        with pytest.raises(UsageError, match=r"unknown program 'helmm'; known: bbr, coredns,"):
+        known = r"unknown program 'helmm'; known: bbr, conftest, coredns,"
+        with pytest.raises(UsageError, match=known):
             ensure("helmm")
 
     def test_a_module_that_is_not_pinned(self) -> None:

@@ -314,6 +314,36 @@ def _small_gpus(objects: list[Object]) -> Iterator[None]:
         yield
 
 
+def _long(objects: list[Object]) -> Iterator[None]:
+    for spec, container in zip(pods(objects), containers(objects), strict=False):
+        spec["nodeSelector"] = {"nvidia.com/gpu.product": "Tesla-V100-SXM2-32GB"}
+        container["command"] = ["vllm", "serve"]
+        container["args"] = ["/models/llama-3.1-8b", "--max-model-len", "200000"]
+        yield
+
+
+def _old_driver(objects: list[Object]) -> Iterator[None]:
+    objects.append(
+        {
+            "apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "gpus"},
+            "spec": {"driver": {"version": "570.124.06"}},
+        }
+    )  # fmt: skip
+    for container in containers(objects):
+        container["image"] = f"vllm/vllm-openai:v0.26.0-cu130@sha256:{'0' * 64}"
+        yield
+
+
+def _shut_in(objects: list[Object]) -> Iterator[None]:
+    for policy in kinds(objects, "NetworkPolicy"):
+        if "egress" in policy["spec"]:
+            policy["spec"]["egress"] = [{"ports": [{"port": 53, "protocol": "UDP"}]}]
+    for container in containers(objects):
+        container["command"] = ["vllm", "serve"]
+        container["args"] = ["s3://weights/llama-3.1-8b", "--load-format", "runai_streamer"]
+        yield
+
+
 def _no_policies(objects: list[Object]) -> Iterator[None]:
     if containers(objects):
         objects[:] = [item for item in objects if item["kind"] != "NetworkPolicy"]
@@ -419,6 +449,12 @@ def _small_bodies(objects: list[Object]) -> Iterator[None]:
         yield
 
 
+def _queued_below(objects: list[Object]) -> Iterator[None]:
+    for item in kinds(objects, "Deployment"):
+        item["spec"]["template"]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "x"
+        yield
+
+
 def _same_port(objects: list[Object]) -> Iterator[None]:
     for container in containers(objects):
         port = container["ports"][0]["containerPort"]
@@ -455,7 +491,9 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
         at("LeaderWorkerSet", "spec.leaderWorkerTemplate.size", 3),
     ),
     "model-memory": only((*SIMPLE, "vllm-tp8-statefulset", "lws-vllm-ray"), _small_gpus),
+    "model-context": only(SIMPLE, _long),
     "image-digest": put("image", "vllm/vllm-openai:latest"),
+    "image-driver": only(SIMPLE, _old_driver),
     "network-policy": _no_policies,
     "network-dns": only(SIMPLE, _no_dns),
     "network-serving": only(
@@ -466,6 +504,7 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
     "network-transfer": only(
         NIXL, at("NetworkPolicy", "spec.ingress", [{"ports": [{"port": 8000}]}])
     ),
+    "network-store": only(SIMPLE, _shut_in),
     "network-open": only(SIMPLE, at("NetworkPolicy", "spec", {"podSelector": {}, "ingress": [{}]})),
     "plain-secret": env("HF_TOKEN", "not-a-reference"),
     "service-links": in_pod("enableServiceLinks", None),
@@ -559,10 +598,7 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
     "queue-coverage": only(
         ("kueue",), at("ClusterQueue", "spec.resourceGroups.0.coveredResources", ["cpu", "memory"])
     ),
-    "queue-label": only(
-        SIMPLE,
-        at("Deployment", "spec.template.metadata.labels", {"kueue.x-k8s.io/queue-name": "x"}),
-    ),
+    "queue-label": only(SIMPLE, _queued_below),
     "serving-priority": only(
         ("kueue",), at("Deployment", "metadata.labels", {"kueue.x-k8s.io/queue-name": "serving"})
     ),
@@ -586,6 +622,9 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
     "rdma-unused": only(GROUPS, env("NCCL_IB_DISABLE", "1")),
     "rdma-missing": only(SIMPLE, env("NCCL_IB_HCA", "mlx5")),
     "efa-zone": only(("karpenter-efa",), at("NodePool", "spec.template.spec.requirements", [])),
+    "efa-placement": only(
+        ("karpenter-efa",), at("EC2NodeClass", "spec.placementGroupSelector", None)
+    ),
     "efa-plugin": only(("karpenter-efa",), at("DaemonSet", "spec.template.spec.tolerations", [])),
     "privileged-engine": put("securityContext", {"privileged": True}, serving=False),
     "engine-exposed": _service_type("LoadBalancer"),

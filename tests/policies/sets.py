@@ -220,10 +220,11 @@ MAKERS: Mapping[str, Callable[[Given], Object]] = {
         {"selector": {"matchLabels": dict(LABELS)}, **given},
     ),
     "nodePool": _node_pool,
-    "nodeClass": lambda _: _cluster(
+    "nodeClass": lambda given: _cluster(
         "EC2NodeClass", "karpenter.k8s.aws/v1", "gpus",
-        {"networkInterfaces": [{"interfaceType": "efa-only"}]},
+        {"networkInterfaces": [{"interfaceType": "efa-only"}], **given},
     ),
+    "driver": lambda given: _cluster("ClusterPolicy", "nvidia.com/v1", "gpus", {"driver": given}),
     "efaPlugin": _efa_plugin,
 }  # fmt: skip
 

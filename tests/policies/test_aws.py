@@ -34,6 +34,8 @@ def disk(**ebs: Any) -> dict[str, Any]:
     return {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": ebs}]}
 
 
+EFA = [{"interfaceType": "efa-only"}]
+NEAR = {"groupName": "near"}
 LETS = "vpc:SecurityGroupIngressRule"
 OPEN = ["0.0.0.0/0"]
 # Compliant, not known yet, absent where that is right, configured otherwise: all silent.
@@ -93,7 +95,7 @@ LOUD = [
     ("aws-long-lived-key", template(keyName="mine"), "keyName"),
     ("aws-protected", of("s3:Bucket"), ""),
     ("aws-protected", of("kms:Key"), ""),
-    ("aws-efa-group", template(networkInterfaces=[{"interfaceType": "efa-only"}]), "networkInt"),
+    ("aws-efa-group", template(networkInterfaces=EFA, placement=NEAR), "networkInt"),
 ]  # fmt: skip
 
 
@@ -111,7 +113,8 @@ def test_what_is_wrong_is_found_once(rule: str, item: AwsResource, path: str) ->
 
 
 def test_every_rule_finds_something() -> None:
-    assert {rule for rule, _, _ in LOUD} == {rule.id for rule in RULES}
+    found = {finding.rule for finding in check([template(networkInterfaces=EFA)])}
+    assert {rule for rule, _, _ in LOUD} | found == {rule.id for rule in RULES}
 
 
 def test_an_empty_stack_has_no_findings() -> None:
@@ -129,9 +132,29 @@ def efa(inward: str | None, outward: str | None, protocol: str = "-1") -> list[A
 
     rules = [rule(k, o) for k, o in (("Ingress", inward), ("Egress", outward)) if o]
     group = AwsResource("ec2:SecurityGroup", "g", "urn:g", {"tags": TAGS})
-    launch = template({"networkInterfaces": ["urn:g"]},
-                      networkInterfaces=[{"interfaceType": "efa-only"}])  # fmt: skip
+    launch = template({"networkInterfaces": ["urn:g"]}, networkInterfaces=EFA, placement=NEAR)
     return [group, launch, *rules]
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({}, True),
+        ({"placement": {}}, True),
+        ({"placement": {"groupName": UNKNOWN}}, False),
+        ({"placement": NEAR}, False),
+        ({"placement": [NEAR]}, False),
+        ({"capacityReservationSpecification": {"capacityReservationTarget": {}}}, False),
+        ({"instanceMarketOptions": {"marketType": "capacity-block"}}, False),
+        ({"networkInterfaces": UNKNOWN}, False),
+        ({"networkInterfaces": [{"interfaceType": UNKNOWN}]}, False),
+        ({"networkInterfaces": [{"interfaceType": "interface"}]}, False),
+    ],
+    ids=str,
+)
+def test_nodes_with_efa_stand_close_together(more: dict[str, Any], expected: bool) -> None:
+    item = template(**{"networkInterfaces": EFA, **more})
+    assert ("aws-efa-placement" in {f.rule for f in check([item])}) is expected
 
 
 def test_efas_group_names_itself_in_both_directions() -> None:
@@ -186,3 +209,9 @@ def test_what_pulumi_hands_over_becomes_plain() -> None:
 
 def test_other_providers_are_left_out() -> None:
     assert resource_of(_Given("kubernetes:core/v1:Secret", {}), _NotKnownError) is None
+
+
+def test_where_nodes_stand_is_a_warning() -> None:
+    # Who writes placementGroup: false has chosen so; what EFA cannot do without is an error.
+    found = {f.rule: f.severity for f in check([template(networkInterfaces=EFA)])}
+    assert found == {"aws-efa-group": "error", "aws-efa-placement": "warning"}

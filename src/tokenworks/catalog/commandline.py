@@ -54,6 +54,8 @@ _WRAPPERS = frozenset(
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _GROUP_SCRIPT = re.compile(r"multi-node-serving\.sh$|run_cluster\.sh$")
+PLAYS = "--as"
+"""What makes our simulator play another engine: `simulator --as vllm -- ARGUMENTS`."""
 _DEEPEST = 5
 """Shells within shells that are followed."""
 
@@ -279,8 +281,18 @@ def _start(words: Sequence[Word], at: int) -> tuple[Grammar, int] | None:
             after = words[at + length].text if at + length < len(words) else ""
             if after in start["but"]:
                 return None
-            return grammar, length + (after in start["skip"])
+            return _played(grammar, length + (after in start["skip"]), words[at:])
     return None
+
+
+def _played(grammar: Grammar, length: int, words: Sequence[Word]) -> tuple[Grammar, int] | None:
+    """The engine whose place our simulator takes, with that engine's own command line behind
+    `--as ENGINE --`; None for a part that is no engine, such as Ray."""
+    after = [word.text for word in words[length : length + 3]]
+    if grammar.engine != "simulator" or after[:1] != [PLAYS]:
+        return grammar, length
+    engine = grammars().get(after[1]) if len(after) > 1 else None
+    return None if engine is None else (engine, length + 2 + (after[2:] == ["--"]))
 
 
 def _matches(words: Sequence[Word], at: int, pattern: Sequence[str]) -> int | None:

@@ -44,8 +44,9 @@ def _program_rows() -> list[Row]:
     from local.toolchain import find, pins  # noqa: PLC0415
 
     rows: list[Row] = []
-    for name, program in pins().programs.items():
+    for name in pins().needed:
         now = find(name)
+        program = now.program
         found = program.version if now.source == "cache" else now.seen or "missing"
         source = str(now.path) if now.path else "PATH, does not fit" if now.seen else ""
         cure = "" if now.path else f"./tokenworks toolchain {name}"
@@ -91,7 +92,8 @@ def doctor() -> None:
 
 def toolchain(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Programs; default: all.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Programs; default: all that commands need."),
     ] = None,
 ) -> None:
     """Build what is missing now instead of when a command needs it; a second run builds nothing.
@@ -100,7 +102,7 @@ def toolchain(
     """
     from local.toolchain import ensure, ensure_debian, pins  # noqa: PLC0415
 
-    for name, path in ensure(*(names or pins().programs)).items():
+    for name, path in ensure(*(names or pins().needed)).items():
         print(f"{name} {path}")
     if not names:
         ensure_debian()

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tokenworks.catalog.commandline import PLAYS
 from tokenworks.catalog.engines import Engine, load_engines
 from tokenworks.catalog.flags import grammars, spoken
 from tokenworks.errors import UsageError
@@ -203,7 +204,7 @@ def _command(model: ModelRelease, engine: Engine) -> tuple[str, ...]:
     if not played(model):
         return engine.command
     simulator = load_engines().engine("simulator")
-    return (*simulator.command, "--as", model.spec.engine.name, "--")
+    return (*simulator.command, PLAYS, model.spec.engine.name, "--")
 
 
 def _secrets(model: ModelRelease, engine: Engine) -> dict[str, SecretKey]:

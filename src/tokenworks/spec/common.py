@@ -221,6 +221,8 @@ Duration = Annotated[
         "write number and unit without a space; the unit is h, m, s or ms",
     ),
 ]
+Connections = Annotated[int, Field(ge=1, le=1_000_000)]
+"""Connections at once to one gateway pod."""
 Timeout = Annotated[
     Duration,
     Positive(duration_seconds, "zero would switch the timeout off; give the longest answer"),

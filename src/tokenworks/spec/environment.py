@@ -11,6 +11,7 @@ from tokenworks.spec.aws import AwsCluster, AwsPool
 from tokenworks.spec.common import (
     API_VERSION,
     Between,
+    Connections,
     Cores,
     Document,
     Form,
@@ -283,7 +284,7 @@ class Gateway(Document):
     max_request_body: Annotated[Size, Between(quantity_value, "1Ki", "4095Mi")] = Field(
         default="10Mi", description="Larger prompts get a 413."
     )
-    max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+    max_connections: Connections = Field(
         default=10000,
         description="Connections at once to one gateway pod; more are closed. A connection "
         "of HTTP/2 carries up to 100 requests.",

@@ -14,6 +14,7 @@ from pydantic import Field
 from tokenworks.spec.common import (
     Bytes,
     Commit,
+    Connections,
     Cores,
     Digest,
     Document,
@@ -552,7 +553,7 @@ class Limits(Document):
     max_request_bytes: Annotated[int, Field(ge=1024, le=4_294_967_295)] = Field(
         description="Larger request bodies get a 413."
     )
-    max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+    max_connections: Connections = Field(
         description="Connections at once on its listener; more are closed."
     )
     max_streams: Annotated[int, Field(ge=1, le=10_000)] = Field(
