@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tokenworks.render.helm import template, values_text
+from tokenworks.render.helm import RenderTools, template, values_text
 
 ODD = '😀 é \x7f \x85 \u2028 \u2029 \ufeff \\ud83d "quoted"\n'
 
@@ -24,5 +24,5 @@ def test_helm_reads_them_as_they_were(helm: Path, tmp_path: Path) -> None:
     (chart / "templates").mkdir(parents=True)
     (chart / "Chart.yaml").write_text("apiVersion: v2\nname: chart\nversion: 0.1.0\n")
     (chart / "templates" / "map.yaml").write_text("a: {{ .Values.a | quote }}\n")
-    (made,) = template(helm, chart, "demo", "default", {"a": ODD})
+    (made,) = template(RenderTools(helm, Path), chart, "demo", "default", {"a": ODD})
     assert made == {"a": ODD}

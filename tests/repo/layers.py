@@ -94,6 +94,19 @@ LAYERS = (
         "checks anyone's manifests, without a cluster",
     ),
     Layer(
+        "src/tokenworks/versions/*",
+        (
+            "tokenworks.versions",
+            "tokenworks.spec",
+            "tokenworks.catalog",
+            "tokenworks.errors",
+            "policies.model",
+            "httpx",
+            "yaml",
+        ),
+        "versions of everything; programs of the toolchain are told by the command line",
+    ),
+    Layer(
         "src/tokenworks/cli/*",
         ("tokenworks", "local", "policies", "typer", "click", "rich", "httpx", "yaml", "pydantic"),
         "Pulumi runs as a program of its own, never inside the command line",

@@ -86,10 +86,10 @@ A disk for KV that leaves memory: a claim that pods share, or one of the pod's o
     volumeClaimTemplate:
       spec:
         accessModes: [ReadWriteOnce]
-        storageClassName: {{ required "kv.storageClass is missing: without kv.claim each pod makes one" .storageClass | quote }}
+        storageClassName: {{ required "kv.storageClass is missing: without kv.claim each volume needs it" .storageClass | quote }}
         resources:
           requests:
-            storage: {{ required "kv.size is missing: without kv.claim each pod makes one" .size | quote }}
+            storage: {{ required "kv.size is missing: without kv.claim each volume needs it" .size | quote }}
 {{- end }}
 {{- end -}}
 

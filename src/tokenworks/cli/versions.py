@@ -19,7 +19,9 @@ from tokenworks.spec.stack import Stack
 from tokenworks.versions.items import Item
 
 app = typer.Typer(
-    help="List, resolve and check versions: charts, CRDs, images, programs, weights.",
+    help="List, resolve and check versions: charts, CRDs, images, programs, weights.\n\n"
+    "Example: ./tokenworks versions check",
+    rich_markup_mode=None,
     no_args_is_help=True,
 )
 _REGISTRY = re.compile(
@@ -35,6 +37,25 @@ def _stacks(names: list[str] | None) -> list[Stack]:
     return [load(name) for name in names or environments()]
 
 
+def _catalog() -> list[Item]:
+    """The catalog, with the programs of the toolchain."""
+    from local.toolchain.pins import pins  # noqa: PLC0415 - start-up time
+    from tokenworks.versions.items import catalogued  # noqa: PLC0415
+
+    return catalogued(
+        Item(
+            "program",
+            program.name,
+            program.version,
+            f"local/toolchain/go/{program.group}/go.sum" if program.group else "this repository",
+            program.module or "",
+            "",
+            program.why,
+        )
+        for program in pins().programs.values()
+    )
+
+
 @app.command("list")
 def list_versions(
     names: Environments = None,
@@ -46,10 +67,10 @@ def list_versions(
 
     Example: ./tokenworks versions list staging --format json
     """
-    from tokenworks.versions.items import catalogued, named_by  # noqa: PLC0415 - start-up time
+    from tokenworks.versions.items import named_by  # noqa: PLC0415 - start-up time
 
     stacks = _stacks(names)
-    items = [*catalogued(), *dict.fromkeys(i for stack in stacks for i in named_by(stack))]
+    items = [*_catalog(), *dict.fromkeys(i for stack in stacks for i in named_by(stack))]
     if form == "json":
         print(json.dumps([asdict(item) for item in items], indent=2))
         return
@@ -130,9 +151,9 @@ def check_versions(
     """
     from tokenworks.check.report import Report  # noqa: PLC0415 - start-up time
     from tokenworks.versions.check import catalog_problems, judge  # noqa: PLC0415
-    from tokenworks.versions.items import catalogued, named_by  # noqa: PLC0415
+    from tokenworks.versions.items import named_by  # noqa: PLC0415
 
-    stacks, catalog = _stacks(names), catalogued()
+    stacks, catalog = _stacks(names), _catalog()
     if not stacks:
         raise UsageError("stacks/ has no environment; ./tokenworks new environment NAME makes one")
     findings, count = catalog_problems(catalog), 0
@@ -164,14 +185,14 @@ def mirror(
 
     Example: ./tokenworks versions mirror prod --to registry.example.com/mirror > mirror.sh
     """
-    from tokenworks.versions.items import catalogued, named_by, needed  # noqa: PLC0415
+    from tokenworks.versions.items import named_by, needed  # noqa: PLC0415
     from tokenworks.versions.mirror import listed, script  # noqa: PLC0415 - start-up time
 
     if not _REGISTRY.fullmatch(to):
         raise UsageError(
             f"--to {to!r} is no registry; write host[:port][/path] in lower case, without scheme"
         )
-    stacks, catalog = _stacks(names), catalogued()
+    stacks, catalog = _stacks(names), _catalog()
     items: dict[Item, None] = {}
     for stack in stacks:
         items |= dict.fromkeys(

@@ -30,9 +30,9 @@ class Item:
     why: str
 
 
-def catalogued() -> list[Item]:
-    """What the catalog and the toolchain pin, by kind and name."""
-    return _sorted([*_components(), *_engines(), *_programs()])
+def catalogued(programs: Iterable[Item] = ()) -> list[Item]:
+    """What the catalog pins, and `programs`, by kind and name."""
+    return _sorted([*_components(), *_engines(), *programs])
 
 
 def named_by(stack: Stack) -> list[Item]:
@@ -134,13 +134,3 @@ def _engines() -> Iterator[Item]:
             for image in (release.image, release.cpu, release.efa):
                 if image is not None:
                     yield _image(image, engine.source, engine.date, why)
-
-
-def _programs() -> Iterator[Item]:
-    from local.toolchain.pins import pins  # noqa: PLC0415 - its room needs it, ours does not
-
-    for program in pins().programs.values():
-        pin = f"local/toolchain/go/{program.group}/go.sum" if program.group else "this repository"
-        yield Item(
-            "program", program.name, program.version, pin, program.module or "", "", program.why
-        )
