@@ -169,31 +169,27 @@ def argument_json(inventory: Inventory, _context: Context) -> Iterator[Violation
 @rule(
     "flag-value",
     "error",
-    "Values of flags have their type",
-    "A number that is none stops the engine when it starts.",
+    "Values of flags have their type, and numbers are ones that the engine takes",
+    "A number that is none, or out of its range, stops the engine when it starts.",
     "Correct the value.",
     "https://docs.vllm.ai/en/stable/cli/serve/",
 )
 def flag_value(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in _engines(inventory):
-        for kind in ("a whole number", "a number"):
-            for flag, found in _notes(program, kind):
-                if re.search(r"[$<{]", found) or _QUOTED.fullmatch(found):
-                    continue
-                yield about(
-                    program,
-                    flag_path(program, flag),
-                    f"has a --{flag} that is not {kind}: {_short(found)}",
-                    f"give --{flag} {kind}",
-                )
+        for note in program.line.notes:
+            match = _NO_NUMBER.fullmatch(note)
+            if not match or re.search(r"[$<{]", match[3]) or _QUOTED.fullmatch(match[3]):
+                continue
+            flag, wanted, found = match.groups()
+            yield about(
+                program,
+                flag_path(program, flag),
+                f"has a --{flag} that is not {wanted}: {_short(found)}",
+                f"give --{flag} {wanted}",
+            )
 
 
-def _notes(program: Program, kind: str) -> Iterator[tuple[str, str]]:
-    pattern = re.compile(rf"--([\w.-]+) wants {kind}, found (.*)", re.DOTALL)
-    for note in program.line.notes:
-        match = pattern.fullmatch(note)
-        if match:
-            yield match[1], match[2]
+_NO_NUMBER = re.compile(r"--([\w.-]+) wants (a (?:whole )?number.*?), found (.*)", re.DOTALL)
 
 
 @rule(

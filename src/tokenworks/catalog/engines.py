@@ -29,6 +29,7 @@ from tokenworks.catalog.options import (
     ParallelFlags,
     PortFact,
     PrefixCache,
+    Range,
     Start,
     Style,
 )
@@ -130,6 +131,9 @@ class Engine(Document):
     style: Style
     options: dict[FlagName, Option]
     options_of: str = Field(description="Program, version and files the options were read from.")
+    ranges: tuple[Range, ...] = Field(
+        default=(), description="Numbers that options take, where not every one of their type."
+    )
     flags: DerivedFlags
     switches: tuple[str, ...] = Field(
         description="Flags that have no `--no-` form, where the style has one."
