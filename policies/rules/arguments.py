@@ -154,7 +154,7 @@ def _is_json_text(text: str, quote: str, word: str) -> bool:
 )
 def argument_json(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in _engines(inventory):
-        for flag, found in _notes(program, "JSON"):
+        for flag, _, found in _notes(program, "JSON"):
             if flag == "limit-mm-per-prompt" or _QUOTED.fullmatch(found):
                 continue
             yield about(
@@ -176,11 +176,9 @@ def argument_json(inventory: Inventory, _context: Context) -> Iterator[Violation
 )
 def flag_value(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in _engines(inventory):
-        for note in program.line.notes:
-            match = _NO_NUMBER.fullmatch(note)
-            if not match or re.search(r"[$<{]", match[3]) or _QUOTED.fullmatch(match[3]):
+        for flag, wanted, found in _notes(program, r"a (?:whole )?number.*?"):
+            if re.search(r"[$<{]", found) or _QUOTED.fullmatch(found):
                 continue
-            flag, wanted, found = match.groups()
             yield about(
                 program,
                 flag_path(program, flag),
@@ -189,7 +187,13 @@ def flag_value(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             )
 
 
-_NO_NUMBER = re.compile(r"--([\w.-]+) wants (a (?:whole )?number.*?), found (.*)", re.DOTALL)
+def _notes(program: Program, wanted: str) -> Iterator[tuple[str, str, str]]:
+    """Flag, what it wants (a regular expression of it is given), and what was found."""
+    pattern = re.compile(rf"--([\w.-]+) wants ({wanted}), found (.*)", re.DOTALL)
+    for note in program.line.notes:
+        match = pattern.fullmatch(note)
+        if match:
+            yield match[1], match[2], match[3]
 
 
 @rule(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import yaml
 from pydantic import BeforeValidator, Field
@@ -34,9 +34,10 @@ from tokenworks.catalog.options import (
     Style,
 )
 from tokenworks.catalog.routers import LlmDRouter, WorkerRouter
-from tokenworks.errors import UsageError
+from tokenworks.errors import UsageError, did_you_mean
 from tokenworks.spec.common import Bytes, Document, Duration, FlagValue, Image
 from tokenworks.spec.model import RoutingProfile
+from tokenworks.spec.problems import shown
 from tokenworks.spec.values import Scorers
 
 HERE = Path(__file__).parent
@@ -81,6 +82,26 @@ class DerivedFlags(Document):
         default=None, description="Part of the GPU's memory that the engine may use."
     )
     block_size: str | None = Field(default=None, description="Tokens of one KV block.")
+
+
+_FIELDS: Final = {
+    "served_name": "spec.model.servedName",
+    "max_context": "spec.model.maxContext",
+    "prefix_cache": "spec.caches.prefix",
+    "tensor_parallel": "spec.topology.tensorParallel",
+    "revision": "spec.model.revision",
+    "load_format": "spec.model.uri",
+    "memory_fraction": "spec.caches.kv.memoryFraction",
+    "block_size": "spec.caches.kv.blockSize",
+}
+"""Our names for flags, and the field of a ModelRelease that decides; without one, we do."""
+_RANKS: Final = {
+    "tensor": "spec.topology.tensorParallel",
+    "pipeline": "spec.topology.pipelineParallel",
+    "data": "spec.topology.dataParallel",
+    "nodes": "spec.topology.nodes",
+}
+"""Likewise for flags of ranks; of the others topology as a whole."""
 
 
 class EngineVersion(Document):
@@ -199,6 +220,15 @@ class Engine(Document):
         return frozenset(field for field, flag in known.items() if flag)
 
     @property
+    def cache_flags(self) -> dict[str, str]:
+        """Fields of a release's caches whose value is a flag's, and that flag."""
+        names = {
+            "kv.memoryFraction": self.flags.memory_fraction,
+            "kv.blockSize": self.flags.block_size,
+        }
+        return {field: flag for field, flag in names.items() if flag}
+
+    @property
     def kv_types(self) -> tuple[str, ...]:
         """Types its KV cache can be kept in; empty: it cannot be chosen."""
         if self.kv_dtypes is None:
@@ -227,6 +257,22 @@ class Engine(Document):
         file = self.config_file.flag if self.config_file is not None else None
         own = (*derived.values(), drain, prefix, *ranks, *weights, *self._adapter_flags())
         return frozenset(flag for flag in (file, *own) if flag)
+
+    def field_of(self, flag: str) -> str | None:
+        """The field of a document that a derived flag follows from; None: there is none to set."""
+        names = (
+            {flag: _FIELDS[ours] for ours, flag in self.flags if flag and ours in _FIELDS}
+            | {flag: _RANKS.get(ours, "spec.topology") for ours, flag in self.parallel if flag}
+            | {flag: "spec.model.uri" for flag in (self.weights_flag, self.hub_flag) if flag}
+            | {flag: "spec.lora" for flag in self._adapter_flags() if flag}
+        )
+        if self.drain is not None:
+            names[self.drain.flag] = "spec.startup.drain"
+        if self.prefix_cache is not None and self.prefix_cache.flag:
+            names[self.prefix_cache.flag] = "spec.caches.prefix"
+        if self.config_file is not None:
+            names[self.config_file.flag] = "spec.caches"
+        return names.get(flag)
 
     def _adapter_flags(self) -> tuple[str | None, ...]:
         """Adapters come from the approved list alone."""
@@ -351,7 +397,10 @@ class EngineCatalog:
         """
         if name not in self.engines:
             known = ", ".join(sorted(self.engines))
-            raise UsageError(f"unknown engine {name}; the catalog knows {known}")
+            raise UsageError(
+                f"unknown engine {shown(name)}; the catalog knows {known}; "
+                f"{did_you_mean(name, self.engines)}"
+            )
         return self.engines[name]
 
 

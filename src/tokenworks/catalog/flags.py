@@ -658,9 +658,7 @@ def _negatives(
     return (*given, f"no-{option.name}") if implied and option.name not in switches else given
 
 
-def _option(
-    name: str, item: Mapping[str, Any], style: Mapping[str, Any], numbers: Range
-) -> Option:
+def _option(name: str, item: Mapping[str, Any], style: Mapping[str, Any], numbers: Range) -> Option:
     kind = item["type"]
     return Option(
         name,

@@ -12,6 +12,7 @@ import typer
 
 from policies.secrets import masked
 from tokenworks.cli import chat, check, cost, deploy, doctor, engines, local, new, picks, render
+from tokenworks.cli.usage import Commands
 from tokenworks.errors import TokenworksError
 
 
@@ -19,6 +20,7 @@ def build() -> typer.Typer:
     """The application with every command."""
     app = typer.Typer(
         name="tokenworks",
+        cls=Commands,
         help="Run LLM inference on Kubernetes from one Git repository.\n\n"
         "Example: ./tokenworks up local",
         no_args_is_help=True,

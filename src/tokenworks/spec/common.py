@@ -35,13 +35,16 @@ class Document(BaseModel):
 
 
 def refused(
-    found: str, *, allowed: str = "", remedy: str = "", field: str = ""
+    found: str, *, allowed: str = "", remedy: str = "", field: str = "", pattern: str = ""
 ) -> PydanticCustomError:
     """A validation error in the words the user will read.
 
-    `field` is the dotted YAML path below the part that validates, where that is narrower.
+    `field` is the dotted YAML path below the part that validates, where that is narrower;
+    `pattern` what the whole text must match.
     """
-    context = {"found": found, "allowed": allowed, "remedy": remedy, "field": field}
+    context = {
+        "found": found, "allowed": allowed, "remedy": remedy, "field": field, "pattern": pattern
+    }  # fmt: skip
     reason = "; ".join(
         part
         for part in (
@@ -71,7 +74,7 @@ class Form:
     def check(self, value: str) -> str:
         """The value itself, if it has the form."""
         if not self.holds(value):
-            raise refused("", allowed=self.allowed, remedy=self.remedy)
+            raise refused("", allowed=self.allowed, remedy=self.remedy, pattern=self.pattern)
         return value
 
     def __get_pydantic_core_schema__(

@@ -6,7 +6,6 @@ Every problem of every file is collected and raised once, as `DocumentErrors`.
 from __future__ import annotations
 
 import codecs
-import difflib
 import os
 import stat
 from collections.abc import Iterator
@@ -15,13 +14,13 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from tokenworks.catalog.engines import load_engines
-from tokenworks.errors import UsageError
+from tokenworks.errors import UsageError, did_you_mean
 from tokenworks.spec import rules
 from tokenworks.spec.common import API_VERSION, Document
 from tokenworks.spec.environment import Environment
 from tokenworks.spec.manifests import PlainObject, read_objects, repeated
 from tokenworks.spec.model import ModelRelease
-from tokenworks.spec.problems import DocumentErrors, Flaw, Problem, named
+from tokenworks.spec.problems import DocumentErrors, Flaw, Problem, named, shown
 from tokenworks.spec.secrets import shaped
 from tokenworks.spec.sourced import Documents, EngineCatalog, Sourced
 from tokenworks.spec.stack import Stack
@@ -80,9 +79,10 @@ def _folder(root: Path, name: str) -> Path:
             f"{root / 'stacks'}: no environments here; run the command in the repository, or write "
             "one with `./tokenworks new environment NAME`"
         )
-    near = difflib.get_close_matches(name, names, 1, 0.6)
-    hint = f"did you mean {near[0]}?" if near else "name one of these"
-    raise UsageError(f"unknown environment {name!r}; allowed: {', '.join(names)}; {hint}")
+    raise UsageError(
+        f"unknown environment {shown(name)}; allowed: {', '.join(names)}; "
+        f"{did_you_mean(name, names)}"
+    )
 
 
 def _stack(
@@ -124,12 +124,11 @@ class _Reader:
             known = path.name in FOLDERS or path.name == "environment.yaml"
             if known or path.name.startswith(".") or path.suffix in _IGNORED:
                 continue
-            near = difflib.get_close_matches(path.name, ("environment.yaml", *FOLDERS), 1, 0.6)
             yield self._problem(
                 path,
                 "nothing reads this",
                 "environment.yaml, models, tenants, manifests",
-                f"did you mean {near[0]}?" if near else "remove it",
+                did_you_mean(path.name, ("environment.yaml", *FOLDERS), "remove it"),
             )
 
     def documents(self, kind: type[D], folder: Path) -> _Folder[D]:

@@ -24,6 +24,10 @@ class EngineFacts(Protocol):
         """Flags that are derived from the document."""
         ...
 
+    def field_of(self, flag: str) -> str | None:
+        """The field that a derived flag follows from; None: no field decides."""
+        ...
+
     def reserved_env(self) -> Set[str]:
         """Variables that are derived from the document."""
         ...
@@ -52,6 +56,11 @@ class EngineFacts(Protocol):
     def cache_fields(self) -> Set[str]:
         """Fields of `spec.caches` it can be told of: prefix, kv.memoryFraction, kv.dtype,
         kv.blockSize."""
+        ...
+
+    @property
+    def cache_flags(self) -> Mapping[str, str]:
+        """Those of them whose value is a flag's, and that flag."""
         ...
 
     @property

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
@@ -11,6 +11,8 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from tokenworks.catalog.flags import grammars
+from tokenworks.errors import did_you_mean, nearest
 from tokenworks.spec import fields
 from tokenworks.spec.common import Document
 from tokenworks.spec.problems import FieldPath, Flaw, field_name, shown
@@ -30,6 +32,8 @@ T = TypeVar("T", bound=Document)
 _BOUNDS: Final = {
     "greater_than_equal": ("ge", "at least"),
     "less_than_equal": ("le", "at most"),
+    "greater_than": ("gt", "more than"),
+    "less_than": ("lt", "less than"),
 }
 
 
@@ -121,7 +125,7 @@ class _Complaint:
     def meant(self) -> FieldPath | None:
         """The sibling field whose name is like this one's."""
         *above, key = self.path
-        near = _nearest(str(key), fields.names_at(self.kind, tuple(above)))
+        near = nearest(str(key), fields.names_at(self.kind, tuple(above)))
         return None if near is None else (*above, near)
 
 
@@ -156,7 +160,17 @@ def _unknown_field(complaint: _Complaint) -> Flaw:
         remedy = f"did you mean {complaint.meant[-1]}?"
     elif places := fields.places_of(complaint.kind, str(key)):
         remedy = f"did you mean {field_name(places[0])}?"
+    elif flag := _flag_of_engine(complaint.node, str(key)):
+        remedy = f"did you mean spec.engine.flags.{flag}?"
     return complaint.because(", ".join(names), remedy, "unknown field")
+
+
+def _flag_of_engine(node: Node, key: str) -> str | None:
+    """The flag of the document's engine that has this name, however its words are joined."""
+    engine = node_at(node, ("spec", "engine", "name"))
+    grammar = grammars().get(engine.text) if isinstance(engine, Scalar) else None
+    flag = dashed(key)
+    return flag if grammar is not None and flag in grammar.long else None
 
 
 def _missing(complaint: _Complaint) -> Flaw:
@@ -169,9 +183,8 @@ def _missing(complaint: _Complaint) -> Flaw:
 def _not_one_of(complaint: _Complaint) -> Flaw:
     allowed = str(complaint.context["expected"]).split("'")[1::2]
     target = complaint.target
-    near = _nearest(target.text, allowed) if isinstance(target, Scalar) else None
-    remedy = "write one of these" if near is None else f"did you mean {near}?"
-    return complaint.because(", ".join(allowed), remedy)
+    text = target.text if isinstance(target, Scalar) else ""
+    return complaint.because(", ".join(allowed), did_you_mean(text, allowed, "write one of these"))
 
 
 def _out_of_bounds(complaint: _Complaint) -> Flaw:
@@ -189,6 +202,20 @@ def _too_many(complaint: _Complaint) -> Flaw:
 def _too_few(complaint: _Complaint) -> Flaw:
     allowed = f"at least {complaint.context['min_length']}"
     return complaint.because(allowed, "add some", f"found {complaint.context['actual_length']}")
+
+
+def _too_short(complaint: _Complaint) -> Flaw:
+    least, remedy = complaint.context["min_length"], "write more"
+    meaning = fields.description_at(complaint.kind, complaint.path)
+    allowed = f"at least {least} characters" + (f": {meaning}" if meaning else "")
+    return complaint.because(allowed, remedy)
+
+
+def _too_long_a_text(complaint: _Complaint) -> Flaw:
+    target = complaint.target
+    length = len(target.text) if isinstance(target, Scalar) else 0
+    most = f"at most {complaint.context['max_length']} characters"
+    return complaint.because(most, "shorten it", f"found {length} characters")
 
 
 def _not_a_map(complaint: _Complaint) -> Flaw:
@@ -217,8 +244,26 @@ def _wrong_type(complaint: _Complaint) -> Flaw:
 
 
 def _key(complaint: _Complaint) -> Flaw:
-    allowed = str(complaint.context["allowed"])
-    return complaint.because(allowed, "rename it", f"found {shown(str(complaint.path[-1]))}")
+    key = str(complaint.path[-1])
+    allowed, pattern = str(complaint.context["allowed"]), str(complaint.context["pattern"])
+    meant = [other for other in (dashed(key), snaked(key)) if pattern and _has(other, pattern)]
+    remedy = f"write {meant[0]}" if meant else "rename it"
+    return complaint.because(allowed, remedy, f"found {shown(key)}")
+
+
+def _has(text: str, pattern: str) -> bool:
+    return re.fullmatch(pattern, text) is not None
+
+
+def dashed(name: str) -> str:
+    """`--maxNumSeqs`, `max_num_seqs` and `MAX_NUM_SEQS` as `max-num-seqs`."""
+    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name.strip("-"))
+    return re.sub(r"[_ ]", "-", parts).lower()
+
+
+def snaked(name: str) -> str:
+    """`hf-home` as `HF_HOME`."""
+    return dashed(name).replace("-", "_").upper()
 
 
 def _no_member(complaint: _Complaint) -> Flaw:
@@ -250,22 +295,14 @@ _WORDS: Final[dict[str, Callable[[_Complaint], Flaw]]] = {
     "int_type": _not_a_number,
     "int_from_float": _not_a_number,
     "bool_type": _wrong_type,
+    "float_type": _wrong_type,
     "dict_type": _wrong_type,
     "tuple_type": _wrong_type,
     "key": _key,
     "too_long": _too_many,
     "too_short": _too_few,
+    "string_too_short": _too_short,
+    "string_too_long": _too_long_a_text,
     "union": _no_member,
     **dict.fromkeys(_BOUNDS, _out_of_bounds),
 }
-
-
-def _nearest(word: str, allowed: list[str]) -> str | None:
-    """The allowed word that is most like this one, case and separators aside."""
-    plain = {_plain(item): item for item in allowed}
-    near = difflib.get_close_matches(_plain(word), plain, 1, 0.7)
-    return plain[near[0]] if near else None
-
-
-def _plain(word: str) -> str:
-    return word.lower().replace("_", "").replace("-", "")
