@@ -116,7 +116,15 @@ def _about(objects: Sequence[Manifest], item: _Written, problem: str) -> Found:
         names = [name_of(manifest) for manifest in objects]
         index = names.index(waiver.object) if waiver.object in names else NOWHERE
     message = f"the waiver of {waiver.rule} {problem}"
+    place, _, line = waiver.place.rpartition(":")
     finding = Finding(
-        RULE, "error", waiver.object, ".".join(item.path[:2]) if item.path else "", message, _REMEDY
+        RULE,
+        "error",
+        waiver.object,
+        ".".join(item.path[:2]) if item.path else "",
+        message,
+        _REMEDY,
+        (place or line) or None,
+        int(line) if place else None,
     )
     return Violation(index, item.path, message, _REMEDY), finding

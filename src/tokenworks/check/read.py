@@ -182,7 +182,8 @@ def _read_file(name: str, stdin: BinaryIO, *, named: bool) -> _Part:
     objects: list[Sourced] = []
     for document in yaml.documents:
         for node in _objects(document):
-            outcome = _object(shown, node, named=named)
+            # What a list holds is meant to be an object, wherever the file was found.
+            outcome = _object(shown, node, named=named or node is not document)
             if isinstance(outcome, Sourced):
                 objects.append(outcome)
                 findings += _leftovers(outcome)

@@ -122,6 +122,8 @@ def misshapen(node: Node, kind: str) -> Iterator[Flaw]:
     known: dict[str, Shape] = {"metadata": _META, "spec": _SPECS.get(kind, _MAP)}
     if kind in ("ConfigMap", "Secret"):
         known |= _DATA
+    if kind.endswith("List"):
+        known["items"] = _LIST
     yield from _of(node, Fields(known), (), node)
     yield from _names(node)
 
