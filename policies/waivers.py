@@ -105,7 +105,7 @@ def _valid(waiver: Waiver, context: Context) -> str | None:
 def _no_rule(name: str, rules: Collection[str]) -> str | None:
     if name in rules:
         return None
-    near = get_close_matches(name, sorted(rules), n=1)
+    near = get_close_matches(name.lower().replace("_", "-"), sorted(rules), n=1)
     return f"names no rule{f'; did you mean {near[0]}?' if near else ''}"
 
 

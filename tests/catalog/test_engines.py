@@ -220,6 +220,26 @@ def test_what_is_derived_may_not_be_set_and_absent_flags_are_no_flags() -> None:
     assert all(ENGINES[name].reserved_flags().isdisjoint({""}) for name in NAMES)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_ranges_are_of_numbers_that_there_are_once_each(name: str) -> None:
+    engine = ENGINES[name]
+    flags = [flag for numbers in engine.ranges for flag in numbers.flags]
+    assert len(flags) == len(set(flags))
+    assert {engine.options[flag].type for flag in flags} <= {"integer", "number"}
+    numbers = [flag for flag, option in engine.options.items() if option.type == "integer"]
+    assert {flag for flag in numbers if flag == "port" or flag.endswith("-port")} <= {*flags}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_derived_flag_names_the_field_to_set_instead(name: str) -> None:
+    engine = ENGINES[name]
+    without = {flag for flag in engine.reserved_flags() if engine.field_of(flag) is None}
+    ours = (engine.flags.port, engine.flags.host, engine.flags.metrics)
+    assert without <= {flag for flag in ours if flag}
+    others = engine.reserved_flags() - without
+    assert all(str(engine.field_of(flag)).startswith("spec.") for flag in others)
+
+
 @pytest.mark.parametrize("name", [n for n in NAMES if ENGINES[n].lora])
 def test_adapters_come_from_the_approved_list_alone(name: str) -> None:
     """Neither a flag nor a variable of the document can name others, or let others name them."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tokenworks.cli.context import environments, load, render_tools, root, say
+from tokenworks.cli.context import begun, environments, load, render_tools, root, say
 from tokenworks.errors import TokenworksError, UsageError, nearest
 from tokenworks.spec.problems import shown
 
@@ -123,11 +123,8 @@ def check_command(
 
 def _is_environment(name: str) -> bool:
     """An environment, or a folder of stacks/ that lacks the document which makes it one."""
-    if name in environments():
-        return True
     # Not Path.exists(): it fails for names that are too long.
-    begun = "/" not in name and os.path.isdir(root() / "stacks" / name)  # noqa: PTH112
-    return name not in ("", ".", "..", "-") and begun and not os.path.exists(name)  # noqa: PTH110
+    return name in environments() or (begun(name) and not os.path.exists(name))  # noqa: PTH110
 
 
 def _paths(targets: list[str], profile: Profile | None) -> Report:

@@ -189,7 +189,9 @@ def _not_one_of(complaint: _Complaint) -> Flaw:
 
 def _out_of_bounds(complaint: _Complaint) -> Flaw:
     key, words = _BOUNDS[complaint.name]
-    return complaint.because(f"{words} {complaint.context[key]}", "change the number")
+    bound = complaint.context[key]
+    plain = int(bound) if bound == int(bound) else bound
+    return complaint.because(f"{words} {plain}", "change the number")
 
 
 def _too_many(complaint: _Complaint) -> Flaw:
