@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import pytest
 
-from tests.cli.test_main import call
+from tokenworks.cli import main
 from tokenworks.cli.usage import said
 
 
@@ -48,17 +51,18 @@ def test_messages(message: str, ours: str) -> None:
         (["picks", "local", "--model", "qwen3sim"], "did you mean qwen3-sim?"),
         (["chat", "local", ""], "the text is empty"),
         (["chat", "local", " \n"], "the text is empty"),
+        (["chat", "local", "-"], "standard input is empty"),
     ],
     ids=" ".join,
 )
-def test_commands(words: list[str], says: str) -> None:
-    done = call(words)
-    assert done.returncode == 2
-    assert says in done.stderr
-    assert "Value error" not in done.stderr and "Input should" not in done.stderr
-
-
-def test_an_empty_input_is_no_question() -> None:
-    done = call(["chat", "local", "-"], "</dev/null")
-    assert done.returncode == 2
-    assert "standard input is empty" in done.stderr
+def test_commands(
+    words: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["./tokenworks", *words])
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 2
+    told = capfd.readouterr().err
+    assert says in told
+    assert "Value error" not in told and "Input should" not in told

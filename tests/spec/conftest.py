@@ -32,6 +32,9 @@ class KnownEngine:
 
     cache_flags: Mapping[str, str] = field(default_factory=dict[str, str])
 
+    def flag_called(self, name: str) -> str:
+        return {"device-memory-utilization": "gpu-memory-utilization"}.get(name, name)
+
     def field_of(self, flag: str) -> str | None:
         return {"max-model-len": "spec.model.maxContext"}.get(flag)
 

@@ -258,6 +258,11 @@ class Engine(Document):
         own = (*derived.values(), drain, prefix, *ranks, *weights, *self._adapter_flags())
         return frozenset(flag for flag in (file, *own) if flag)
 
+    def flag_called(self, name: str) -> str:
+        """The flag's own name, for another name of it; the same for what is no flag."""
+        called = (flag for flag, option in self.options.items() if name in option.aliases)
+        return name if name in self.options else next(called, name)
+
     def field_of(self, flag: str) -> str | None:
         """The field of a document that a derived flag follows from; None: there is none to set."""
         names = (

@@ -16,9 +16,9 @@ from typing import BinaryIO, Final, cast
 
 from policies import Finding, Manifest, field_of
 from policies.secrets import masked
-from tokenworks.check.shape import found_in, misshapen
 from tokenworks.errors import UsageError
 from tokenworks.spec.common import API_VERSION
+from tokenworks.spec.objects import found_in, misshapen
 from tokenworks.spec.problems import FieldPath, Flaw
 from tokenworks.spec.yamlsource import (
     Mapping,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -44,6 +45,9 @@ class Profile(StrEnum):
     DEV = "dev"
     PROD = "prod"
     STRICT = "strict"
+
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def check_command(
@@ -106,8 +110,11 @@ def check_command(
         )
     if live is not None and not named:
         raise UsageError("--live wants the environment whose cluster it is: check ENV --live NS")
-    if live is not None and not live.strip():
-        raise UsageError("--live wants the name of a namespace, found nothing")
+    if live is not None and not _NAMESPACE.fullmatch(live):
+        raise UsageError(
+            f"--live wants the name of a namespace, found {shown(live) if live else 'nothing'}; "
+            "allowed: lower-case letters, digits and dashes, at most 63"
+        )
     from tokenworks.check.report import FORMATS  # noqa: PLC0415 - start-up time of --help
 
     if named and live is not None:

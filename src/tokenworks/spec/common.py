@@ -26,6 +26,10 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 API_VERSION: Final = "tokenworks.dev/v1alpha1"
 
 
+NO_HINT: Final = "correct the value"
+"""The remedy where a form has none of its own."""
+
+
 class Document(BaseModel):
     """Base of every typed part: closed, frozen, camelCase in YAML."""
 
@@ -63,7 +67,7 @@ class Form:
 
     pattern: str
     allowed: str
-    remedy: str = "correct the value"
+    remedy: str = NO_HINT
     max_length: int | None = None
 
     def holds(self, value: str) -> bool:

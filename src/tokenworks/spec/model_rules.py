@@ -14,7 +14,7 @@ from tokenworks.spec.layout import RoleLayout, layout
 from tokenworks.spec.lora_rules import adapter_bytes, check_lora
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.placement_rules import check_placement
-from tokenworks.spec.problems import FieldPath, Problem
+from tokenworks.spec.problems import FieldPath, Problem, field_name
 from tokenworks.spec.secrets import IN_CLEAR, REMEDY, hides
 from tokenworks.spec.sizing_rules import check_sizes
 from tokenworks.spec.sourced import Documents, EngineCatalog, EngineFacts, Sourced, listed
@@ -162,6 +162,7 @@ def _flags_at(
     derived = {flag for flag in flags if flag.removeprefix("no-") in reserved}
     for flag in sorted(derived):
         yield _derived(model, (*path, flag), facts.field_of(flag.removeprefix("no-")))
+    yield from _given_twice(model, path, flags, facts)
     unknown = facts.unknown_flags([f for f in flags if f not in derived], version)
     for flag, near in sorted(unknown.items()):
         positive = flag.removeprefix("no-")
@@ -193,6 +194,31 @@ def _flag_values(
         if flag not in derived:
             yield model.problem(
                 (*path, flag), f"{engine.name} refuses it: {why}", None, "correct it"
+            )
+
+
+def _given_twice(
+    model: Sourced[ModelRelease], path: FieldPath, flags: Collection[str], facts: EngineFacts
+) -> Iterator[Problem]:
+    """Flags under two names, or beside the field that is written as the same flag."""
+    kv = model.document.spec.caches.kv
+    given = {"kv.memoryFraction": kv.memory_fraction, "kv.blockSize": kv.block_size}
+    of_fields = {
+        flag: f"spec.caches.{field}"
+        for field, flag in facts.cache_flags.items()
+        if given[field] is not None
+    }
+    first: dict[str, str] = {}
+    for flag in flags:
+        name = facts.flag_called(flag)
+        other = first.setdefault(name, flag)
+        where = of_fields.get(name) or (f"{field_name((*path, other))}" if other != flag else None)
+        if where:
+            yield model.problem(
+                (*path, flag),
+                f"says what {where} says too, and one of them would be lost",
+                "each setting once",
+                "remove one of the two",
             )
 
 

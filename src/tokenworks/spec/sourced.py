@@ -24,6 +24,10 @@ class EngineFacts(Protocol):
         """Flags that are derived from the document."""
         ...
 
+    def flag_called(self, name: str) -> str:
+        """The flag's own name, for another name of it; the same for what is no flag."""
+        ...
+
     def field_of(self, flag: str) -> str | None:
         """The field that a derived flag follows from; None: no field decides."""
         ...

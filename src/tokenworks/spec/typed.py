@@ -11,10 +11,11 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from policies.secrets import masked
 from tokenworks.catalog.flags import grammars
 from tokenworks.errors import did_you_mean, nearest
 from tokenworks.spec import fields
-from tokenworks.spec.common import Document
+from tokenworks.spec.common import NO_HINT, Document
 from tokenworks.spec.problems import FieldPath, Flaw, field_name, shown
 from tokenworks.spec.secrets import hides
 from tokenworks.spec.yamlsource import (
@@ -246,15 +247,24 @@ def _wrong_type(complaint: _Complaint) -> Flaw:
 
 
 def _key(complaint: _Complaint) -> Flaw:
-    key = str(complaint.path[-1])
-    allowed, pattern = str(complaint.context["allowed"]), str(complaint.context["pattern"])
-    meant = [other for other in (dashed(key), snaked(key)) if pattern and _has(other, pattern)]
-    remedy = f"write {meant[0]}" if meant else "rename it"
+    key, allowed = str(complaint.path[-1]), str(complaint.context["allowed"])
+    remedy = _as_meant(key, complaint) or "rename it"
     return complaint.because(allowed, remedy, f"found {shown(key)}")
 
 
-def _has(text: str, pattern: str) -> bool:
-    return re.fullmatch(pattern, text) is not None
+def _as_meant(text: str, complaint: _Complaint) -> str | None:
+    """The remedy where the text has its form once its words are joined in another way."""
+    pattern = str(complaint.context["pattern"])
+    if masked(text) != text:  # in another spelling nobody would see that it is a credential
+        return None
+    for other in (dashed(text), snaked(text)):
+        if pattern and re.fullmatch(pattern, other) and len(text) <= _SHORT:
+            return f"write {other}"
+    return None
+
+
+_SHORT: Final = 40
+"""Characters of names."""
 
 
 def dashed(name: str) -> str:
@@ -279,6 +289,8 @@ def _refused(complaint: _Complaint) -> Flaw:
     inner = tuple(part for part in str(context["field"]).split(".") if part)
     at = replace(complaint, path=(*complaint.path, *inner))
     allowed, remedy = str(context["allowed"]), str(context["remedy"])
+    if remedy == NO_HINT and isinstance(at.target, Scalar) and not hides(at.path):
+        remedy = _as_meant(at.target.text, complaint) or remedy
     return at.because(allowed or None, remedy or None, str(context["found"]))
 
 
