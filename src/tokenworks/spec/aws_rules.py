@@ -122,7 +122,7 @@ def _zones(
                 (*path, place),
                 f"found {zone}, which is no zone of region {region}",
                 ", ".join(there),
-                _of_other_region(zone) or did_you_mean(zone, {*there} - {*zones}),
+                _of_other_region(zone, region) or did_you_mean(zone, {*there} - {*zones}),
             )
         elif zone in zones[:place]:
             yield environment.problem(
@@ -130,9 +130,9 @@ def _zones(
             )
 
 
-def _of_other_region(zone: str) -> str | None:
+def _of_other_region(zone: str, region: str) -> str | None:
     """The remedy for a zone that another region has: no other name of it is the same place."""
-    homes = [region for region, zones in zones_by_region().items() if zone in zones]
+    homes = [home for home, zones in zones_by_region().items() if zone in zones and home != region]
     if not homes:
         return None
     return f"it is in {homes[0]}: name one of these, or correct spec.cluster.aws.region"
@@ -338,9 +338,8 @@ def _pool_zones(item: _Pool) -> Iterator[Problem]:
                 ("aws", "zones", place),
                 f"found {zone}, where the cluster has no subnet",
                 ", ".join(item.cluster.zones),
-                _of_other_region(zone)
-                if zone not in zones_by_region().get(item.cluster.region, ())
-                else "name one of these, or add it to the cluster's zones",
+                _of_other_region(zone, item.cluster.region)
+                or "name one of these, or add it to the cluster's zones",
             )
     if item.has_efa and len(set(item.zones)) > 1:
         yield item.problem(
