@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, cast
@@ -187,7 +187,7 @@ def _read_file(name: str, stdin: BinaryIO, *, named: bool) -> _Part:
             if isinstance(outcome, Sourced):
                 objects.append(outcome)
                 findings += _leftovers(outcome)
-                findings += _misshapen(outcome)
+                findings += _misshapen(outcome, {flaw.path for flaw in yaml.flaws})
             elif outcome:
                 findings.append(outcome)
     findings += _repeated(objects)
@@ -324,9 +324,11 @@ def _label(item: Sourced) -> str:
     return f"{item.manifest.get('kind')} {f'{namespace}/' if namespace else ''}{name}"
 
 
-def _misshapen(item: Sourced) -> Iterator[Finding]:
+def _misshapen(item: Sourced, said: Set[FieldPath]) -> Iterator[Finding]:
+    """Fields of a wrong shape, save those of which something was said already."""
     for flaw in misshapen(item.node, str(item.manifest.get("kind"))):
-        yield _finding(item.file, "malformed", flaw, _label(item))
+        if flaw.path not in said:
+            yield _finding(item.file, "malformed", flaw, _label(item))
 
 
 _PLACEHOLDER: Final = re.compile(r"\{\{|\$\{|\$\(|<[^<>\s][^<>]*>|%\{")

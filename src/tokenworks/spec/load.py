@@ -155,7 +155,7 @@ class _Reader:
         if len(nodes) > 1:
             second = "found a second document", "one document a file", "give it its own file"
             flaws.append(Flaw(nodes[1].line, (), *second))
-        if kind is Environment and not nodes and not file.exists():
+        if kind is Environment and not os.path.lexists(file):
             flaws = [Flaw(None, (), _NO_ENVIRONMENT, "an Environment", _WRITE_ONE)]
         node = nodes[0] if len(nodes) == 1 else None
         document = None
