@@ -106,6 +106,10 @@ class KnownEngines:
         odd = [flag for flag, value in flags.items() if flag == "block-size" and value == 7]
         return dict.fromkeys([*wrong, *odd], f"{engine} wants a number")
 
+    def misplayed(self, options: Mapping[str, object]) -> Mapping[str, tuple[str, str, str]]:
+        wrong = ("is no option of the simulator", "seed", "did you mean seed?")
+        return {name: wrong for name in options if name == "sede"}
+
     def runs_on_cpu(self, engine: str, version: str) -> bool:
         return (engine, version) == ("vllm", "0.32.0")
 

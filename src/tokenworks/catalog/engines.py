@@ -151,6 +151,11 @@ class Engine(Document):
     )
     style: Style
     options: dict[FlagName, Option]
+    playing: dict[FlagName, Literal["integer", "number"]] = Field(
+        default_factory=dict[str, Literal["integer", "number"]],
+        description="Options of `engine.simulation`, where it plays another engine; 0 or more, "
+        "rates above 0.",
+    )
     options_of: str = Field(description="Program, version and files the options were read from.")
     ranges: tuple[Range, ...] = Field(
         default=(), description="Numbers that options take, where not every one of their type."
@@ -383,6 +388,25 @@ class EngineCatalog:
         """Flags whose values the engine would not take as they are meant, each with the reason."""
         found = {name: misread(grammars()[engine], name, value) for name, value in flags.items()}
         return {name: why for name, why in found.items() if why}
+
+    def misplayed(self, options: Mapping[str, object]) -> dict[str, tuple[str, str, str]]:
+        """Options of a simulation that it would not take: what is wrong, what is allowed, and the
+        remedy."""
+        known = self.engine("simulator").playing
+        found: dict[str, tuple[str, str, str]] = {}
+        for name, value in options.items():
+            if name not in known:
+                remedy = did_you_mean(name, known, "remove it")
+                found[name] = ("is no option of the simulator", ", ".join(known), remedy)
+                continue
+            rate = name.endswith("per-second")
+            kinds = int if known[name] == "integer" else (int, float)
+            right = isinstance(value, kinds) and not isinstance(value, bool)
+            if not right or float(value) < 0 or (rate and value == 0):  # pyright: ignore[reportArgumentType]
+                wanted = "a whole number" if known[name] == "integer" else "a number"
+                bound = "above 0" if rate else "of at least 0"
+                found[name] = (f"found {value}", f"{wanted} {bound}", "correct it")
+        return found
 
     def runs_on_cpu(self, engine: str, version: str) -> bool:
         """Whether there is a build of that version for machines without a GPU."""

@@ -140,6 +140,8 @@ def _flags(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Pro
             path = ("spec", "topology", name, "flags")
             yield from _flags_at(model, path, role.flags, facts)
             yield from _flag_values(model, path, role.flags, catalog)
+    for name, words in sorted(catalog.misplayed(engine.simulation or {}).items()):
+        yield model.problem(("spec", "engine", "simulation", name), *words)
     for name in engine.env:
         if name in facts.reserved_env():
             yield _derived(model, ("spec", "engine", "env", name), None)

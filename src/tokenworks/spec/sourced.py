@@ -142,6 +142,10 @@ class EngineCatalog(Protocol):
         """Flags whose values the engine would not take as they are meant, each with the reason."""
         ...
 
+    def misplayed(self, options: Mapping[str, object]) -> Mapping[str, tuple[str, str, str]]:
+        """Options of a simulation that it would not take: found, allowed and remedy of each."""
+        ...
+
     def runs_on_cpu(self, engine: str, version: str) -> bool:
         """Whether there is a build of that version for CPUs."""
         ...
