@@ -52,7 +52,7 @@ class Waiver:
     expires: str
     """YYYY-MM-DD, the last day it counts."""
     place: str = ""
-    """Where it is written."""
+    """Where it is written: `FILE:LINE`, or `FILE`; empty: on the object."""
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def _valid(waiver: Waiver, context: Context) -> str | None:
 def _no_rule(name: str, rules: Collection[str]) -> str | None:
     if name in rules:
         return None
-    near = get_close_matches(name, sorted(rules), n=1)
+    near = get_close_matches(name.lower().replace("_", "-"), sorted(rules), n=1)
     return f"names no rule{f'; did you mean {near[0]}?' if near else ''}"
 
 
@@ -122,7 +122,15 @@ def _about(objects: Sequence[Manifest], item: _Written, problem: str) -> Found:
         names = [name_of(manifest) for manifest in objects]
         index = names.index(waiver.object) if waiver.object in names else NOWHERE
     message = f"the waiver of {waiver.rule} {problem}"
+    place, _, line = waiver.place.rpartition(":")
     finding = Finding(
-        RULE, "error", waiver.object, ".".join(item.path[:2]) if item.path else "", message, _REMEDY
+        RULE,
+        "error",
+        waiver.object,
+        ".".join(item.path[:2]) if item.path else "",
+        message,
+        _REMEDY,
+        (place or line) or None,
+        int(line) if place else None,
     )
     return Violation(index, item.path, message, _REMEDY), finding

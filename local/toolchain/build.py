@@ -34,7 +34,7 @@ from local.toolchain.pins import (
     pins,
 )
 from local.toolchain.progress import Progress, run, say, step
-from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.errors import TokenworksError, UsageError, did_you_mean
 
 # Without these a build differs from machine to machine or takes a fifth longer.
 _GO_ENV = {"CGO_ENABLED": "0", "GOGC": "400", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"}
@@ -126,7 +126,8 @@ def find(name: str) -> Found:
     """
     if name not in pins().programs:
         known = ", ".join(sorted(pins().programs))
-        raise UsageError(f"unknown program {name!r}; known: {known}")
+        hint = did_you_mean(name, pins().programs)
+        raise UsageError(f"unknown program {name!r}; known: {known}; {hint}")
     program = pins().programs[name]
     on_path = _on_path(name)
     if on_path and _fits(program, on_path[1]):

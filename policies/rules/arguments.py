@@ -148,7 +148,7 @@ def _is_json_text(text: str, quote: str, word: str) -> bool:
 )
 def argument_json(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in _engines(inventory):
-        for flag, found in _notes(program, "JSON"):
+        for flag, _, found in _notes(program, "JSON"):
             if flag == "limit-mm-per-prompt" or _QUOTED.fullmatch(found):
                 continue
             yield about(
@@ -163,31 +163,31 @@ def argument_json(inventory: Inventory, _context: Context) -> Iterator[Violation
 @rule(
     "flag-value",
     "error",
-    "Values of flags have their type",
-    "A number that is none stops the engine when it starts.",
+    "Values of flags have their type, and numbers are ones that the engine takes",
+    "A number that is none, or out of its range, stops the engine when it starts.",
     "Correct the value.",
     "https://docs.vllm.ai/en/stable/cli/serve/",
 )
 def flag_value(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in _engines(inventory):
-        for kind in ("a whole number", "a number"):
-            for flag, found in _notes(program, kind):
-                if re.search(r"[$<{]", found) or _QUOTED.fullmatch(found):
-                    continue
-                yield about(
-                    program,
-                    flag_path(program, flag),
-                    f"has a --{flag} that is not {kind}: {_short(found)}",
-                    f"give --{flag} {kind}",
-                )
+        for flag, wanted, found in _notes(program, r"a (?:whole )?number.*?"):
+            if re.search(r"[$<{]", found) or _QUOTED.fullmatch(found):
+                continue
+            yield about(
+                program,
+                flag_path(program, flag),
+                f"has a --{flag} that is not {wanted}: {_short(found)}",
+                f"give --{flag} {wanted}",
+            )
 
 
-def _notes(program: Program, kind: str) -> Iterator[tuple[str, str]]:
-    pattern = re.compile(rf"--([\w.-]+) wants {kind}, found (.*)", re.DOTALL)
+def _notes(program: Program, wanted: str) -> Iterator[tuple[str, str, str]]:
+    """Flag, what it wants (a regular expression of it is given), and what was found."""
+    pattern = re.compile(rf"--([\w.-]+) wants ({wanted}), found (.*)", re.DOTALL)
     for note in program.line.notes:
         match = pattern.fullmatch(note)
         if match:
-            yield match[1], match[2]
+            yield match[1], match[2], match[3]
 
 
 @rule(

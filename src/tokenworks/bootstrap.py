@@ -25,6 +25,14 @@ ROOT = Path(__file__).resolve().parents[2]
 class BootstrapError(Exception):
     """The environment cannot be made; the message says why and what cures it."""
 
+    exit_code = 1
+
+
+class UnknownGroupError(BootstrapError):
+    """A group of packages that is not there: wrong usage."""
+
+    exit_code = 2
+
 
 def say(line: str) -> None:
     """One line of progress, on standard error."""
@@ -147,7 +155,7 @@ def prepare(groups: Sequence[str], root: Path = ROOT) -> None:
     venv = Venv(root)
     if unknown := [g for g in groups if not (venv.locks / f"{g}.txt").is_file()]:
         known = ", ".join(sorted(p.stem for p in venv.locks.glob("*.txt")))
-        raise BootstrapError(f"no such group of packages: {', '.join(unknown)} (known: {known})")
+        raise UnknownGroupError(f"no such group of packages: {', '.join(unknown)} (known: {known})")
     with only_run(venv.locks):
         start = time.monotonic()
         if not venv.is_usable():
@@ -162,12 +170,13 @@ def prepare(groups: Sequence[str], root: Path = ROOT) -> None:
 
 
 def main() -> int:
-    """Prepare the groups named on the command line; 0 fine, 1 failed, 130 interrupted."""
+    """Prepare the groups named on the command line; 0 fine, 1 failed, 2 no such group,
+    130 interrupted."""
     try:
         prepare(sys.argv[1:] or ["base"])
     except BootstrapError as error:
         say(f"tokenworks: {error}")
-        return 1
+        return error.exit_code
     except OSError as error:  # no permission, no space, a folder that only can be read
         where = f"{error.filename}: " if error.filename else ""
         say(f"tokenworks: the Python environment cannot be made: {where}{error.strerror or error}")

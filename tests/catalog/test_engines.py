@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from local.simulator import options as simulator_options
+from local.simulator.engines.knobs import Knobs
 from tokenworks.catalog.engines import Engine, load_engines, numbers, older
 from tokenworks.catalog.flags import grammars
 from tokenworks.catalog.grammar import FILE, text
 
-ENGINES = load_engines().engines
+CATALOG = load_engines()
+ENGINES = CATALOG.engines
 NAMES = sorted(ENGINES)
 
 
@@ -218,6 +221,56 @@ def test_what_is_derived_may_not_be_set_and_absent_flags_are_no_flags() -> None:
     reserved = ENGINES["sglang"].reserved_flags()
     assert {"served-model-name", "host", "model-path", "enable-metrics"} <= reserved
     assert all(ENGINES[name].reserved_flags().isdisjoint({""}) for name in NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ranges_are_of_numbers_that_there_are_once_each(name: str) -> None:
+    engine = ENGINES[name]
+    flags = [flag for numbers in engine.ranges for flag in numbers.flags]
+    assert len(flags) == len(set(flags))
+    assert {engine.options[flag].type for flag in flags} <= {"integer", "number"}
+    numbers = [flag for flag, option in engine.options.items() if option.type == "integer"]
+    assert {flag for flag in numbers if flag == "port" or flag.endswith("-port")} <= {*flags}
+
+
+def test_options_of_a_simulation_are_those_that_it_reads() -> None:
+    kinds = {int: "integer", float: "number"}
+    read = {
+        field.name.replace("_", "-"): kinds[type(field.default)]
+        for field in fields(Knobs)
+        if isinstance(field.default, int | float)
+    }
+    assert read == ENGINES["simulator"].playing
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"seed": 1, "decode-tokens-per-second": 0.5, "load-seconds": 0}, {}),
+        ({"decode-token-per-second": 5},
+         {"decode-token-per-second": "did you mean decode-tokens-per-second?"}),
+        ({"decode-tokens-per-second": 0}, {"decode-tokens-per-second": "a number above 0"}),
+        ({"seed": -1}, {"seed": "a whole number of at least 0"}),
+        ({"seed": 1.5}, {"seed": "a whole number of at least 0"}),
+        ({"seed": True}, {"seed": "a whole number of at least 0"}),
+        ({"load-seconds": "5"}, {"load-seconds": "a number of at least 0"}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_options_of_a_simulation(options: dict[str, object], said: dict[str, str]) -> None:
+    found = CATALOG.misplayed(options)
+    assert found.keys() == said.keys()
+    assert all(said[name] in found[name] for name in said)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_derived_flag_names_the_field_to_set_instead(name: str) -> None:
+    engine = ENGINES[name]
+    without = {flag for flag in engine.reserved_flags() if engine.field_of(flag) is None}
+    ours = (engine.flags.port, engine.flags.host, engine.flags.metrics)
+    assert without <= {flag for flag in ours if flag}
+    others = engine.reserved_flags() - without
+    assert all(str(engine.field_of(flag)).startswith("spec.") for flag in others)
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if ENGINES[n].lora])

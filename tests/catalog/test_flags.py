@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -197,11 +198,29 @@ PIECE = st.recursive(
 JSON = st.lists(PIECE, max_size=2) | st.dictionaries(st.text("ab", max_size=2), PIECE, max_size=2)
 
 
+def whole(option: Option) -> st.SearchStrategy[int]:
+    numbers = option.range
+    if numbers.only:
+        return st.sampled_from([int(number) for number in numbers.only])
+    least = max(numbers.least, numbers.above + 1, 0)
+    most = min(numbers.most, numbers.below - 1, 10**12)
+    times = numbers.multiple_of or 1
+    return st.integers(math.ceil(least / times), int(most) // times).map(lambda n: n * times)
+
+
+def fraction(option: Option) -> st.SearchStrategy[float]:
+    numbers = option.range
+    least, most = max(numbers.least, numbers.above, 0.0), min(numbers.most, numbers.below, 1e6)
+    return st.floats(
+        least, most, exclude_min=numbers.above >= least, exclude_max=numbers.below <= most
+    )
+
+
 def value_of(option: Option) -> st.SearchStrategy[Any]:
     kinds: dict[str, st.SearchStrategy[Any]] = {
         "flag": st.just(True) if option.takes == "optional" else st.booleans(),
-        "integer": st.integers(0, 10**12),
-        "number": st.floats(0, 1e6) | st.integers(0, 99),
+        "integer": whole(option),
+        "number": fraction(option),
         "text": TEXT,
         "json": JSON,
         "list": st.lists(st.text("abc0./=", min_size=1, max_size=5), min_size=1, max_size=3),
@@ -275,6 +294,53 @@ def test_a_value_of_another_type_is_refused(
     engine: str, flag: str, value: Value, why: str | None
 ) -> None:
     assert misread(grammars()[engine], flag, value) == why
+
+
+@pytest.mark.parametrize(
+    ("engine", "flag", "value", "wants"),
+    [
+        ("vllm", "gpu-memory-utilization", 7, "a number above 0 and at most 1"),
+        ("vllm", "gpu-memory-utilization", 0, "a number above 0 and at most 1"),
+        ("vllm", "device-memory-utilization", 1.01, "a number above 0 and at most 1"),
+        ("vllm", "gpu-memory-utilization", 1, None),
+        ("vllm", "max-num-seqs", -5, "a whole number of at least 1"),
+        ("vllm", "max-num-seqs", "0", "a whole number of at least 1"),
+        ("vllm", "max-num-batched-tokens", "-8k", "a whole number"),
+        ("vllm", "block-size", 7, "a whole number that is a multiple of 16 or 1"),
+        ("vllm", "block-size", 0, "a whole number that is a multiple of 16 or 1"),
+        ("vllm", "block-size", 1, None),
+        ("vllm", "block-size", 64, None),
+        ("vllm", "watermark", 1, "a number of at least 0 and below 1"),
+        ("vllm", "max-logprobs", -1, None),
+        ("vllm", "master-port", 65536, "a whole number from 1 to 65535"),
+        ("sglang", "mem-fraction-static", 88, "a number above 0 and at most 1"),
+        ("sglang", "chunked-prefill-size", -1, None),
+        ("sglang", "max-running-requests", 0, "a whole number of at least 1"),
+        ("trtllm", "max-batch-size", 0, "a whole number of at least 1"),
+        ("llmd-sim", "block-size", 24, "a whole number: 8, 16, 32, 64 or 128"),
+        ("llmd-sim", "failure-injection-rate", 101, "a whole number from 0 to 100"),
+        ("llamacpp", "parallel", -1, None),
+        ("llamacpp", "ubatch-size", 0, "a whole number of at least 1"),
+        ("ollama", "num-parallel", -1, "a whole number of at least 0"),
+        ("triton", "grpc-port", 0, "a whole number from 1 to 65535"),
+        ("simulator", "decode-tokens-per-second", 0, "a number above 0"),
+    ],
+    ids=str,
+)
+def test_a_number_that_the_engine_does_not_take_is_refused(
+    engine: str, flag: str, value: Value, wants: str | None
+) -> None:
+    why = misread(grammars()[engine], flag, value)
+    if wants is None:
+        assert why is None
+    else:
+        assert why is not None
+        assert why.endswith(f" wants {wants}, found {value}")
+
+
+def test_what_is_not_known_yet_is_in_no_range() -> None:
+    read = read_flags(VLLM, [Word("--max-num-seqs=$(SEQS)", ("SEQS",))])
+    assert read.notes == ()
 
 
 @settings(deadline=None)

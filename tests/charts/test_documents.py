@@ -111,7 +111,7 @@ def test_what_is_derived_or_unknown_is_refused(engine: dict[str, object], words:
 
 def test_an_engine_nobody_knows_is_refused() -> None:
     with pytest.raises(
-        UsageError, match=r"unknown engine other; the catalog knows .*simulator.*vllm"
+        UsageError, match=r"unknown engine \"other\"; the catalog knows .*simulator.*vllm"
     ):
         load_engines().engine("other")
 

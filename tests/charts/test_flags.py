@@ -15,9 +15,9 @@ from tokenworks.render.command import settle
 
 pytestmark = pytest.mark.helm
 ENGINES = sorted(set(grammars()) - {"ollama"})
+_NUMBERS = {"integer": (12345678901, 12345678896, 1024, 64, 8), "number": (0.5, 1.5)}
+"""Of each kind the first is taken that the flag takes: large ones, which templates spoil."""
 _VALUES: Mapping[str, Any] = {
-    "integer": 12345678901,
-    "number": 0.5,
     "text": "some text=of 'it'",
     "json": {"a": [1, 2.5, True, None], "b": {"c": "d"}},
     "list": ["one", "two"],
@@ -28,6 +28,8 @@ def value_of(option: Option) -> Any:
     """A value of the option's type."""
     if option.type == "choice":
         return option.choices[0]
+    if option.type in _NUMBERS:
+        return next(number for number in _NUMBERS[option.type] if option.range.holds(number))
     value = _VALUES[option.type]
     # What the style of an engine's lists cannot say is refused: see tests/catalog.
     return value[:1] if isinstance(value, list) and option.lists == "repeat" else value

@@ -222,12 +222,6 @@ class TestWeights:
         assert "weights" not in {v["name"] for v in objects.pod()["volumes"]}
         assert outward(objects) == [443]
 
-    def test_without_a_volume_the_cache_has_room_for_the_download(self, charts: Helm) -> None:
-        release = model(caches={"weights": {"kind": "none"}})
-        objects = charts.objects("model", values_of(release))
-        volumes = {v["name"]: v for v in objects.pod()["volumes"]}
-        assert quantity_value(volumes["cache"]["emptyDir"]["sizeLimit"]) > 66e9
-
     def test_a_volume_without_its_size_or_claim_is_refused(self, charts: Helm) -> None:
         for kind, missing in (("ephemeral", "weights.size"), ("pvc", "weights.claim")):
             done = charts.template("model", {"weights": {"kind": kind}})

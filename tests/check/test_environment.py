@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import yaml
 
 from local.images import local_image_names
 from local.toolchain import module_dir
-from policies import Context
+from policies import Context, check
 from policies.model import Severity
 from tokenworks.check.context import context_of, unresolved_revisions
 from tokenworks.check.environment import CheckTools, check_environment
@@ -19,6 +20,7 @@ from tokenworks.render import RenderTools, render
 from tokenworks.render.release import Release
 from tokenworks.spec.load import load_stack
 from tokenworks.spec.lora import Lora
+from tokenworks.spec.problems import DocumentErrors
 from tokenworks.spec.stack import Manifest, Stack
 
 pytestmark = [pytest.mark.helm, pytest.mark.kubeconform]
@@ -176,3 +178,50 @@ def test_adapters_that_nobody_looked_up(local: Stack, severity: Severity) -> Non
     ]
     assert all("no pod will load it" in f.message and f.remedy for f in found)
     assert {f.file for f in found} == {f"stacks/local/models/{first.metadata.name}.yaml"}
+
+
+def test_findings_point_at_the_document(local: Stack, tools: CheckTools) -> None:
+    name = local.models[0].metadata.name
+    web = yaml.safe_load(NGINX)
+    releases = (
+        Release(f"model-{name}", "models", "team", (web,)),
+        Release("gateway", "platform", "", ()),
+        Release("istiod", "operators", "", (web | {"metadata": {"name": "b", "namespace": "x"}},)),
+    )
+    found = checked(local, releases, tools).findings
+    model, environment = f"stacks/local/models/{name}.yaml", "stacks/local/environment.yaml"
+    assert {(f.rule, f.file) for f in found if f.object == "Deployment team/web"} == {
+        ("image-digest", model), ("network-policy", model),
+    }  # fmt: skip
+    lines = Path(model).read_text().splitlines()
+    (image,) = [f for f in found if f.rule == "image-digest" and f.file == model]
+    assert image.line is not None and lines[image.line - 1].strip() == "engine:"
+    (empty,) = [f for f in found if f.rule == "empty-render"]
+    assert empty.file == environment
+    gateway = {f.line for f in found if f.object == "Deployment x/b"}
+    text = Path(environment).read_text().splitlines()
+    assert [text[line - 1].strip() for line in gateway if line] == ["gateway:"]
+
+
+def test_what_policies_name_is_found_in_the_document(tmp_path: Path, root: Path) -> None:
+    folder = tmp_path / "stacks" / "local"
+    shutil.copytree(root / "stacks" / "local", folder)
+    file = folder / "environment.yaml"
+    text = file.read_text()
+    waiver = (
+        "{rule: surge, object: Deployment a/b, reason: a test of what is said, owner: me, "
+        "expires: 2020-01-01}"
+    )
+    file.write_text(text.replace("spec:", f"spec:\n  policies:\n    waivers:\n    - {waiver}", 1))
+    line = file.read_text().splitlines().index(f"    - {waiver}") + 1
+    stack = load_stack(tmp_path, "local")
+    (finding,) = check([], context(stack))
+    assert (finding.file, finding.line) == ("stacks/local/environment.yaml", line)
+    assert "expired on 2020-01-01" in finding.message
+    file.write_text(text.replace("spec:", "spec:\n  policies: {rules: {surg: warning}}", 1))
+    with pytest.raises(DocumentErrors) as raised:
+        context(load_stack(tmp_path, "local"))
+    assert (
+        "stacks/local/environment.yaml:9: spec.policies.rules.surg: there is no rule surg; did "
+        "you mean surge?" in str(raised.value)
+    )

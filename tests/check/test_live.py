@@ -66,6 +66,41 @@ def test_odd_answers_are_said(tmp_path: Path, answer: str) -> None:
         live_objects(kubectl(tmp_path, answer), "team-a")
 
 
-def test_a_kubectl_that_fails_is_said() -> None:
-    with pytest.raises(TokenworksError, match="kubectl"):
-        live_objects([sys.executable, "-c", "raise SystemExit('unreachable')"], "team-a")
+SAYS = {
+    'error: context "none" does not exist': "the kubeconfig has no context none",
+    "Error in configuration: context was not found for specified context: dev":
+        "the kubeconfig has no context dev",
+    "error: stat /nosuch: no such file or directory": "there is no kubeconfig /nosuch",
+    'E1130 04:05:21 9440 memcache.go:265] "Unhandled Error"\nUnable to connect to the server: dial '
+    "tcp: lookup a.invalid on 10.0.0.1:53: no such host":
+        "the cluster does not answer: no such host",
+    "The connection to the server 127.0.0.1:1 was refused - did you specify the right host?":
+        "the cluster does not answer: the connection to the server 127.0.0.1:1 was refused",
+    "Unable to connect to the server: getting credentials: exec: executable aws not found\n\nTo "
+    "learn more": "aws, which the kubeconfig asks for credentials, is not there",
+    "Please enter Username: error: EOF": "the kubeconfig has no credentials",
+    "error: You must be logged in to the server (Unauthorized)": "does not accept the credentials",
+    'Error from server (Forbidden): pods is forbidden: User "jo" cannot list resource "pods" in '
+    'API group "" in the namespace "a"': "user jo may not list pods",
+    "error: unable to retrieve the complete list of server APIs: metrics.k8s.io/v1beta1: the "
+    "server is currently unable to handle the request": "does not answer: metrics.k8s.io/v1beta1",
+    "Unable to connect to the server: tls: failed to verify certificate: x509: certificate signed "
+    "by unknown authority":
+        "certificate is not trusted: certificate signed by unknown authority",
+    "error: something new": "something new",
+    "": "kubectl ended with exit code 3",
+}  # fmt: skip
+"""What kubectl prints, and what is said of it."""
+
+
+@pytest.mark.parametrize(("printed", "said"), SAYS.items())
+def test_a_kubectl_that_fails_is_said_with_its_cause(
+    tmp_path: Path, printed: str, said: str
+) -> None:
+    script = tmp_path / "kubectl.py"
+    script.write_text(f"import sys\nsys.stderr.write({printed!r})\nsys.exit(3)\n")
+    with pytest.raises(TokenworksError) as raised:
+        live_objects([sys.executable, str(script)], "team-a")
+    text = str(raised.value)
+    assert said in text
+    assert "\n" not in text and "memcache" not in text and not text.startswith("error")

@@ -111,4 +111,4 @@ def test_toolchain_prints_where_each_program_is(place: Path) -> None:
 def test_toolchain_refuses_a_name_it_does_not_know() -> None:
     result = run("toolchain", "helmm")
     assert isinstance(result.exception, UsageError)
-    assert str(result.exception) == "unknown program 'helmm'; known: helm"
+    assert str(result.exception) == "unknown program 'helmm'; known: helm; did you mean helm?"

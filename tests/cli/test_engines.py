@@ -38,8 +38,8 @@ def test_what_follows_from_other_fields_is_marked() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nope"], "unknown engine nope"),
-        (["vllm", "--version", "1"], "unknown version 1 of vllm; the catalog knows 0.26.0"),
+        (["nope"], 'unknown engine "nope"'),
+        (["vllm", "--version", "1"], 'unknown version "1" of vllm; the catalog knows 0.26.0'),
         (["--version", "0.26.0"], "--version wants the engine"),
     ],
 )

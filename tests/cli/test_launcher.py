@@ -258,7 +258,7 @@ def test_a_wheel_with_another_hash_is_refused(clone: Clone) -> None:
 
 def test_an_unknown_group_is_an_error_that_names_the_known_ones(clone: Clone) -> None:
     done = clone.run("venv", "nonsense")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "nonsense (known: base, dev, local, pulumi)" in done.stderr
 
 

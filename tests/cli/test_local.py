@@ -237,6 +237,27 @@ class TestDown:
         assert removed == [("local", "local")]
         assert [state.exists() for state in states] == [False, True]
 
+    def test_what_opens_the_state_goes_with_the_last_of_it(
+        self, run: Run, removed: list[tuple[str, str]]
+    ) -> None:
+        pulumi = cluster.state_root() / "pulumi"
+        for name in ("local", "offline/local", "other"):
+            (pulumi / name).mkdir(parents=True)
+        (pulumi / "passphrase").write_text("x")
+        assert run("down")[0] == 0
+        assert sorted(path.name for path in pulumi.iterdir()) == ["other", "passphrase"]
+        (pulumi / "other").rmdir()
+        assert run("down")[0] == 0
+        assert len(removed) == 2
+        assert not cluster.state_root().exists()
+
+    def test_what_is_not_ours_stays(self, run: Run, removed: list[tuple[str, str]]) -> None:
+        kept = cluster.state_root() / "notes"
+        kept.parent.mkdir(parents=True)
+        kept.write_text("x")
+        assert run("down")[0] == 0
+        assert removed and kept.exists()
+
     def test_broken_documents_keep_nobody_from_removing(
         self, run: Run, removed: list[tuple[str, str]], place: Path
     ) -> None:

@@ -61,6 +61,19 @@ def test_an_expired_waiver_is_a_finding() -> None:
 
 
 @pytest.mark.parametrize(
+    ("place", "found"),
+    [("stacks/a/environment.yaml:7", ("stacks/a/environment.yaml", 7)), ("x", ("x", None)),
+     ("", (None, None))],
+)  # fmt: skip
+def test_a_bad_waiver_is_found_where_it_is_written(
+    place: str, found: tuple[str | None, int | None]
+) -> None:
+    context = replace(TODAY, today="2027-02-01", waivers=(replace(GIVEN, place=place),))
+    (about,) = [finding for finding in check(broken(), context) if finding.rule == "waiver"]
+    assert (about.file, about.line) == found
+
+
+@pytest.mark.parametrize(
     "waiver",
     [
         replace(GIVEN, object="Deployment team-a/other"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -29,6 +29,14 @@ class KnownEngine:
     python: str | None = "its image"
     cache_fields: Set[str] = frozenset({"prefix", "kv.memoryFraction", "kv.dtype", "kv.blockSize"})
     kv_types: Sequence[str] = ("auto", "fp8")
+
+    cache_flags: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def flag_called(self, name: str) -> str:
+        return {"device-memory-utilization": "gpu-memory-utilization"}.get(name, name)
+
+    def field_of(self, flag: str) -> str | None:
+        return {"max-model-len": "spec.model.maxContext"}.get(flag)
 
     def tier_names(self, version: str) -> Set[str]:
         return {"cpu", "mooncake"} if self.python and version != "9.9.9" else set()
@@ -66,6 +74,7 @@ class KnownEngines:
         "vllm": KnownEngine(
             ("single", "multi-node", "disaggregated", "wide-ep"),
             ("hf", "s3", "gs", "pvc", "oci", "dummy"),
+            cache_flags={"kv.blockSize": "block-size"},
             adapter_loading=("start", "sidecar"),
             adapter_servers="api-server-count",
         ),
@@ -94,7 +103,12 @@ class KnownEngines:
 
     def misread_flags(self, engine: str, flags: Mapping[str, object]) -> Mapping[str, str]:
         wrong = [flag for flag, value in flags.items() if value == "not a number"]
-        return dict.fromkeys(wrong, f"{engine} wants a number")
+        odd = [flag for flag, value in flags.items() if flag == "block-size" and value == 7]
+        return dict.fromkeys([*wrong, *odd], f"{engine} wants a number")
+
+    def misplayed(self, options: Mapping[str, object]) -> Mapping[str, tuple[str, str, str]]:
+        wrong = ("is no option of the simulator", "seed", "did you mean seed?")
+        return {name: wrong for name in options if name == "sede"}
 
     def runs_on_cpu(self, engine: str, version: str) -> bool:
         return (engine, version) == ("vllm", "0.32.0")

@@ -194,7 +194,10 @@ def test_environment_document_missing(
 ) -> None:
     root = stack_root()
     (root / "stacks" / "env" / "environment.yaml").unlink()
-    assert problems_of(root, engines) == ["environment.yaml: is missing; write it"]
+    assert problems_of(root, engines) == [
+        "environment.yaml: is missing, and without it the folder is no environment; allowed: an "
+        "Environment; write it (docs/documents.md), bring it back, or remove the folder"
+    ]
 
 
 def test_a_folder_that_is_a_file(stack_root: Callable[..., Path], engines: EngineCatalog) -> None:

@@ -160,7 +160,7 @@ def test_without_pools_only_the_simulator_runs(
     [
         (Wanted("vllm"), "engine vllm needs weights: pass --uri"),
         (Wanted("simulator", uri="hf://a/b"), "--uri is for engines that load weights"),
-        (Wanted(tenant="nobody"), "no tenant 'nobody'; pass --tenant with one of: research"),
+        (Wanted(tenant="nobody"), 'no tenant "nobody"; pass --tenant with one of: research'),
         (Wanted("vllm", uri="https://a/b"), r'spec.model.uri: found "https://a/b"; allowed: hf://'),
         (Wanted("vllm", uri="dummy://a"), "found dummy://a, but engine vllm needs real weights"),
     ],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import yaml
 from pydantic import BeforeValidator, Field
@@ -29,13 +29,15 @@ from tokenworks.catalog.options import (
     ParallelFlags,
     PortFact,
     PrefixCache,
+    Range,
     Start,
     Style,
 )
 from tokenworks.catalog.routers import LlmDRouter, WorkerRouter
-from tokenworks.errors import UsageError
+from tokenworks.errors import UsageError, did_you_mean
 from tokenworks.spec.common import Bytes, Document, Duration, FlagValue, Image
 from tokenworks.spec.model import RoutingProfile
+from tokenworks.spec.problems import shown
 from tokenworks.spec.values import Scorers
 
 HERE = Path(__file__).parent
@@ -80,6 +82,26 @@ class DerivedFlags(Document):
         default=None, description="Part of the GPU's memory that the engine may use."
     )
     block_size: str | None = Field(default=None, description="Tokens of one KV block.")
+
+
+_FIELDS: Final = {
+    "served_name": "spec.model.servedName",
+    "max_context": "spec.model.maxContext",
+    "prefix_cache": "spec.caches.prefix",
+    "tensor_parallel": "spec.topology.tensorParallel",
+    "revision": "spec.model.revision",
+    "load_format": "spec.model.uri",
+    "memory_fraction": "spec.caches.kv.memoryFraction",
+    "block_size": "spec.caches.kv.blockSize",
+}
+"""Our names for flags, and the field of a ModelRelease that decides; without one, we do."""
+_RANKS: Final = {
+    "tensor": "spec.topology.tensorParallel",
+    "pipeline": "spec.topology.pipelineParallel",
+    "data": "spec.topology.dataParallel",
+    "nodes": "spec.topology.nodes",
+}
+"""Likewise for flags of ranks; of the others topology as a whole."""
 
 
 class EngineVersion(Document):
@@ -129,7 +151,15 @@ class Engine(Document):
     )
     style: Style
     options: dict[FlagName, Option]
+    playing: dict[FlagName, Literal["integer", "number"]] = Field(
+        default_factory=dict[str, Literal["integer", "number"]],
+        description="Options of `engine.simulation`, where it plays another engine; 0 or more, "
+        "rates above 0.",
+    )
     options_of: str = Field(description="Program, version and files the options were read from.")
+    ranges: tuple[Range, ...] = Field(
+        default=(), description="Numbers that options take, where not every one of their type."
+    )
     flags: DerivedFlags
     switches: tuple[str, ...] = Field(
         description="Flags that have no `--no-` form, where the style has one."
@@ -195,6 +225,15 @@ class Engine(Document):
         return frozenset(field for field, flag in known.items() if flag)
 
     @property
+    def cache_flags(self) -> dict[str, str]:
+        """Fields of a release's caches whose value is a flag's, and that flag."""
+        names = {
+            "kv.memoryFraction": self.flags.memory_fraction,
+            "kv.blockSize": self.flags.block_size,
+        }
+        return {field: flag for field, flag in names.items() if flag}
+
+    @property
     def kv_types(self) -> tuple[str, ...]:
         """Types its KV cache can be kept in; empty: it cannot be chosen."""
         if self.kv_dtypes is None:
@@ -223,6 +262,27 @@ class Engine(Document):
         file = self.config_file.flag if self.config_file is not None else None
         own = (*derived.values(), drain, prefix, *ranks, *weights, *self._adapter_flags())
         return frozenset(flag for flag in (file, *own) if flag)
+
+    def flag_called(self, name: str) -> str:
+        """The flag's own name, for another name of it; the same for what is no flag."""
+        called = (flag for flag, option in self.options.items() if name in option.aliases)
+        return name if name in self.options else next(called, name)
+
+    def field_of(self, flag: str) -> str | None:
+        """The field of a document that a derived flag follows from; None: there is none to set."""
+        names = (
+            {flag: _FIELDS[ours] for ours, flag in self.flags if flag and ours in _FIELDS}
+            | {flag: _RANKS.get(ours, "spec.topology") for ours, flag in self.parallel if flag}
+            | {flag: "spec.model.uri" for flag in (self.weights_flag, self.hub_flag) if flag}
+            | {flag: "spec.lora" for flag in self._adapter_flags() if flag}
+        )
+        if self.drain is not None:
+            names[self.drain.flag] = "spec.startup.drain"
+        if self.prefix_cache is not None and self.prefix_cache.flag:
+            names[self.prefix_cache.flag] = "spec.caches.prefix"
+        if self.config_file is not None:
+            names[self.config_file.flag] = "spec.caches"
+        return names.get(flag)
 
     def _adapter_flags(self) -> tuple[str | None, ...]:
         """Adapters come from the approved list alone."""
@@ -329,6 +389,25 @@ class EngineCatalog:
         found = {name: misread(grammars()[engine], name, value) for name, value in flags.items()}
         return {name: why for name, why in found.items() if why}
 
+    def misplayed(self, options: Mapping[str, object]) -> dict[str, tuple[str, str, str]]:
+        """Options of a simulation that it would not take: what is wrong, what is allowed, and the
+        remedy."""
+        known = self.engine("simulator").playing
+        found: dict[str, tuple[str, str, str]] = {}
+        for name, value in options.items():
+            if name not in known:
+                remedy = did_you_mean(name, known, "remove it")
+                found[name] = ("is no option of the simulator", ", ".join(known), remedy)
+                continue
+            rate = name.endswith("per-second")
+            kinds = int if known[name] == "integer" else (int, float)
+            right = isinstance(value, kinds) and not isinstance(value, bool)
+            if not right or float(value) < 0 or (rate and value == 0):  # pyright: ignore[reportArgumentType]
+                wanted = "a whole number" if known[name] == "integer" else "a number"
+                bound = "above 0" if rate else "of at least 0"
+                found[name] = (f"found {value}", f"{wanted} {bound}", "correct it")
+        return found
+
     def runs_on_cpu(self, engine: str, version: str) -> bool:
         """Whether there is a build of that version for machines without a GPU."""
         release = self.engine(engine).versions.get(version)
@@ -347,7 +426,10 @@ class EngineCatalog:
         """
         if name not in self.engines:
             known = ", ".join(sorted(self.engines))
-            raise UsageError(f"unknown engine {name}; the catalog knows {known}")
+            raise UsageError(
+                f"unknown engine {shown(name)}; the catalog knows {known}; "
+                f"{did_you_mean(name, self.engines)}"
+            )
         return self.engines[name]
 
 

@@ -59,6 +59,58 @@ class UnknownFlag:
 
 
 @dataclass(frozen=True)
+class Range:
+    """Numbers that a flag takes."""
+
+    least: float = -math.inf
+    most: float = math.inf
+    above: float = -math.inf
+    below: float = math.inf
+    multiple_of: int = 0
+    besides: tuple[float, ...] = ()
+    only: tuple[float, ...] = ()
+
+    def holds(self, number: float) -> bool:
+        """Whether the number is one of them."""
+        if self.only or number in self.besides:
+            return number in (*self.only, *self.besides)
+        whole = not self.multiple_of or number % self.multiple_of == 0
+        within = self.least <= number <= self.most and self.above < number < self.below
+        return whole and within
+
+    def words(self) -> str:
+        """What follows `a number` in a sentence: ` above 0 and at most 1`."""
+        if self.only:
+            return f": {_listed(self.only)}"
+        bounds = [
+            f"{said} {bound:g}"
+            for said, bound in (
+                ("of at least", self.least),
+                ("above", self.above),
+                ("at most" if math.isfinite(self.above) else "of at most", self.most),
+                ("below", self.below),
+            )
+            if math.isfinite(bound)
+        ]
+        if math.isfinite(self.least) and math.isfinite(self.most):
+            bounds = [f"from {self.least:g} to {self.most:g}"]
+        parts = [" and ".join(bounds)] if bounds else []
+        if self.multiple_of:
+            parts = [f"that is a multiple of {self.multiple_of}"]
+        parts += [f"or {_listed(self.besides)}"] if self.besides else []
+        return "".join(f" {part}" for part in parts)
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    """`8, 16 or 32`."""
+    *others, last = [f"{number:g}" for number in numbers]
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+_ANY = Range()
+
+
+@dataclass(frozen=True)
 class Option:
     """What the grammar says about one flag."""
 
@@ -70,6 +122,7 @@ class Option:
     suffixes: bool = False
     env: str | None = None
     only_env: bool = False
+    range: Range = _ANY
 
 
 @dataclass(frozen=True)
@@ -310,17 +363,23 @@ def convert(option: Option, word: Word) -> tuple[Value, str | None]:
     """A value of the option's type, and what is wrong with it if it has not that type."""
     if word.unknown:
         return Unresolved(word.text, word.unknown), None
-    wanted = {"integer": "a whole number", "number": "a number", "json": "JSON"}
     typed = _typed(option, word.text)
     if typed is not None:
-        return typed, None
-    if option.type in wanted:
-        what = f"--{option.name} wants {wanted[option.type]}, found {word.text or 'nothing'}"
-        return word.text, what
+        outside = isinstance(typed, int | float) and not option.range.holds(typed)
+        return typed, _unwanted(option, word.text, option.range.words()) if outside else None
+    if option.type in _WANTED:
+        return word.text, _unwanted(option, word.text)
     if option.choices and word.text not in option.choices:
         several = ", ".join(option.choices)
         return word.text, f"--{option.name} wants one of {several}, found {word.text}"
     return word.text, None
+
+
+_WANTED = {"integer": "a whole number", "number": "a number", "json": "JSON"}
+
+
+def _unwanted(option: Option, text: str, which: str = "") -> str:
+    return f"--{option.name} wants {_WANTED[option.type]}{which}, found {text or 'nothing'}"
 
 
 def _typed(option: Option, text: str) -> Value | None:
@@ -560,8 +619,9 @@ def grammar_of(engine: str, facts: Mapping[str, Any]) -> Grammar:
     options: dict[str, Option] = {}
     long: dict[str, tuple[str, bool]] = {}
     short: dict[str, tuple[str, bool]] = {}
+    ranges = _ranges(facts["ranges"])
     for name, item in facts["options"].items():
-        option = _option(name, item, style)
+        option = _option(name, item, style, ranges.get(name, _ANY))
         options[name] = option
         if option.only_env:
             continue
@@ -575,6 +635,21 @@ def grammar_of(engine: str, facts: Mapping[str, Any]) -> Grammar:
     return Grammar(engine, options, long, short, style, switches, facts)
 
 
+def _ranges(groups: Sequence[Mapping[str, Any]]) -> dict[str, Range]:
+    """The range of each flag that has one."""
+    found: dict[str, Range] = {}
+    for group in groups:
+        bounds = {key: group[key] for key in ("least", "most", "above", "below") if key in group}
+        made = Range(
+            **bounds,
+            multiple_of=group.get("multipleOf", 0),
+            besides=tuple(group.get("besides", ())),
+            only=tuple(group.get("only", ())),
+        )
+        found |= dict.fromkeys(group["flags"], made)
+    return found
+
+
 def _negatives(
     option: Option, item: Mapping[str, Any], style: Mapping[str, Any], switches: frozenset[str]
 ) -> tuple[str, ...]:
@@ -583,7 +658,7 @@ def _negatives(
     return (*given, f"no-{option.name}") if implied and option.name not in switches else given
 
 
-def _option(name: str, item: Mapping[str, Any], style: Mapping[str, Any]) -> Option:
+def _option(name: str, item: Mapping[str, Any], style: Mapping[str, Any], numbers: Range) -> Option:
     kind = item["type"]
     return Option(
         name,
@@ -594,4 +669,5 @@ def _option(name: str, item: Mapping[str, Any], style: Mapping[str, Any]) -> Opt
         bool(item.get("suffixes")),
         item.get("env"),
         bool(item.get("onlyEnv")),
+        numbers,
     )

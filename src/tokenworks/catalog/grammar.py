@@ -34,6 +34,9 @@ def grammar(engine: Engine) -> dict[str, Any]:
         }
         for name, option in engine.options.items()
     }
+    facts["ranges"] = [
+        item.model_dump(by_alias=True, exclude_defaults=True) for item in engine.ranges
+    ]
     return json.loads(json.dumps(facts))
 
 

@@ -64,6 +64,19 @@ class Option(Document):
     meaning: str = Field(default="", description="In a few words; empty: see the engine's help.")
 
 
+class Range(Document):
+    """Numbers that some flags take; none but these start the engine, or mean anything to it."""
+
+    flags: Annotated[tuple[FlagName, ...], Field(min_length=1)]
+    least: float | None = Field(default=None, description="The smallest.")
+    above: float | None = Field(default=None, description="They are larger than this.")
+    most: float | None = Field(default=None, description="The largest.")
+    below: float | None = Field(default=None, description="They are smaller than this.")
+    multiple_of: int | None = Field(default=None, description="Each is a multiple of it.")
+    besides: tuple[float, ...] = Field(default=(), description="Others that are taken too.")
+    only: tuple[float, ...] = Field(default=(), description="These and no others.")
+
+
 class Style(Document):
     """How an engine's flags are spelled."""
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 
 from policies import RULES, Context, Finding
 from policies.model import Level, Waiver
 from tokenworks.catalog.bill import bill
 from tokenworks.catalog.engines import load_engines
-from tokenworks.errors import UsageError
+from tokenworks.errors import did_you_mean
 from tokenworks.spec.common import Image
 from tokenworks.spec.model import ModelRelease
+from tokenworks.spec.problems import DocumentErrors, FieldPath, Problem, field_name
 from tokenworks.spec.stack import Stack
 
 _BUILT_HERE = frozenset({"local", "kind"})
@@ -30,7 +31,7 @@ def context_of(stack: Stack, local_images: Iterable[str]) -> Context:
     policies = stack.environment.spec.policies
     return Context(
         profile=policies.profile or ("local" if local else "prod"),
-        levels=_levels(policies.rules),
+        levels=_levels(stack, policies.rules),
         waivers=tuple(_waivers(stack)),
         today=today(),
         whole=True,
@@ -46,24 +47,41 @@ def today() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%d")
 
 
-def _levels(given: Mapping[str, Level]) -> Mapping[str, Level]:
+def _levels(stack: Stack, given: Mapping[str, Level]) -> Mapping[str, Level]:
     """Rules that weigh otherwise.
 
-    Raises UsageError when there is no such rule.
+    Raises DocumentErrors when there is no such rule.
     """
-    for name in given:
-        if name not in {rule.id for rule in RULES}:
-            near = difflib.get_close_matches(name, [rule.id for rule in RULES], 1, 0.5)
-            hint = f"did you mean {near[0]}?" if near else "see ./tokenworks explain"
-            raise UsageError(f"environment.yaml: spec.policies.rules: no rule {name!r}; {hint}")
+    known = [rule.id for rule in RULES]
+    hint = "name one that ./tokenworks explain lists"
+    wrong = [
+        _problem(
+            stack, ("spec", "policies", "rules", name), f"there is no rule {name}",
+            did_you_mean(name, known, hint),
+        )
+        for name in given
+        if name not in known
+    ]  # fmt: skip
+    if wrong:
+        raise DocumentErrors(f"stacks/{stack.name}", wrong)
     return given
 
 
+def _problem(stack: Stack, field: FieldPath, found: str, remedy: str) -> Problem:
+    """A problem of the environment's own document."""
+    file, line = stack.place(f"Environment/{stack.name}", field)
+    return Problem(Path(file or "environment.yaml"), line, field_name(field), found, None, remedy)
+
+
 def _waivers(stack: Stack) -> Iterator[Waiver]:
-    for waiver in stack.environment.spec.policies.waivers:
+    for position, waiver in enumerate(stack.environment.spec.policies.waivers):
+        file, line = stack.place(
+            f"Environment/{stack.name}", ("spec", "policies", "waivers", position)
+        )
+        place = file or "environment.yaml"
         yield Waiver(
             waiver.rule, waiver.object, waiver.reason, waiver.owner, waiver.expires,
-            "environment.yaml",
+            f"{place}:{line}" if line else place,
         )  # fmt: skip
 
 
@@ -89,31 +107,34 @@ def unresolved_revisions(stack: Stack, context: Context) -> Iterator[Finding]:
     move. So do node images without a release."""
     yield from _unresolved_nodes(stack, context)
     for model in stack.models:
-        source = stack.sources.get(f"ModelRelease/{model.metadata.name}")
-        for rule, field, message, remedy in _unresolved_in(model):
+        for rule, path, message, remedy in _unresolved_in(model):
+            file, line = stack.place(f"ModelRelease/{model.metadata.name}", path)
             yield Finding(
                 rule,
                 context.unresolved,
                 f"ModelRelease {model.metadata.name}",
-                field,
+                field_name(path),
                 message,
                 remedy,
-                None if source is None else source.as_posix(),
+                file,
+                line,
             )
 
 
 def _unresolved_nodes(stack: Stack, context: Context) -> Iterator[Finding]:
     aws = stack.environment.spec.cluster.aws
     if aws is not None and aws.node_release == "unresolved":
-        source = stack.sources.get(f"Environment/{stack.name}")
+        path = ("spec", "cluster", "aws", "nodeRelease")
+        file, line = stack.place(f"Environment/{stack.name}", path)
         yield Finding(
             "unresolved-node-release",
             context.unresolved,
             f"Environment {stack.name}",
-            "spec.cluster.aws.nodeRelease",
+            field_name(path),
             "the release of the node images is still unresolved: nodes would take the newest",
             "replace `unresolved` by a release of awslabs/amazon-eks-ami",
-            None if source is None else source.as_posix(),
+            file,
+            line,
         )
 
 
@@ -123,13 +144,13 @@ _OF_ADAPTERS = {
 }
 
 
-def _unresolved_in(model: ModelRelease) -> Iterator[tuple[str, str, str, str]]:
+def _unresolved_in(model: ModelRelease) -> Iterator[tuple[str, FieldPath, str, str]]:
     """Rule, field, message and remedy of each."""
     spec = model.spec
     if spec.model.revision == "unresolved":
         yield (
             "unresolved-revision",
-            "spec.model.revision",
+            ("spec", "model", "revision"),
             f"the revision of {spec.model.uri} is still unresolved: the weights may change",
             "replace `unresolved` by the commit that the hub shows for the weights",
         )
@@ -138,7 +159,7 @@ def _unresolved_in(model: ModelRelease) -> Iterator[tuple[str, str, str, str]]:
             if getattr(adapter, field) == "unresolved":
                 yield (
                     "unresolved-adapter",
-                    f"spec.lora.adapters.{name}.{field}",
+                    ("spec", "lora", "adapters", name, field),
                     f"the {field} of {adapter.uri} is still unresolved: no pod will load it",
                     f"replace `unresolved` by {words}",
                 )

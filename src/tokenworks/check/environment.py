@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from policies import Context, Finding, Manifest, evaluate, name_of
 from tokenworks.catalog.reduced import reduced_crds
@@ -13,6 +14,7 @@ from tokenworks.check.context import unresolved_revisions
 from tokenworks.check.report import Report
 from tokenworks.check.schemas import build_schemas
 from tokenworks.render.release import Release
+from tokenworks.spec.problems import FieldPath
 from tokenworks.spec.stack import Stack
 
 
@@ -29,12 +31,14 @@ class CheckTools:
 
 @dataclass(frozen=True)
 class _Placed:
-    """An object, its namespace filled in, and the document it was rendered from."""
+    """An object, its namespace filled in, and where it comes from."""
 
     manifest: Manifest
     release: str
-    file: str | None
-    line: int | None = None
+    document: str
+    """`Kind/name` of the document that it was rendered from."""
+    written: tuple[Path, int] | None = None
+    """File and line of an object that was written as it is."""
 
 
 def check_environment(
@@ -49,11 +53,13 @@ def check_environment(
     schemas = build_schemas(tools.openapi, [*reduced_crds(), *objects], tools.cache)
     found = [
         *unresolved_revisions(stack, context),
-        *_empty(releases),
-        *_repeated(placed),
-        *_valid(placed, validate_schemas(objects, tools.kubeconform, schemas)),
+        *_empty(stack, releases),
+        *_repeated(stack, placed),
+        *_valid(stack, placed, validate_schemas(objects, tools.kubeconform, schemas)),
         *(
-            finding if violation.index < 0 else _at(placed[violation.index], finding)
+            finding
+            if violation.index < 0 or finding.file is not None  # a waiver of the environment's
+            else _at(stack, placed[violation.index], finding, violation.path)
             for violation, finding in evaluate(objects, context)
         ),
     ]
@@ -62,15 +68,23 @@ def check_environment(
 
 
 def _placed(stack: Stack, release: Release) -> Iterator[_Placed]:
-    kind, _, name = release.name.partition("-")
-    document = {"model": "ModelRelease", "tenant": "Tenant"}.get(kind)
-    source = stack.sources.get(f"{document}/{name}")
+    document = _document(stack, release.name)
     for position, manifest in enumerate(release.objects):
-        place = (source, None)
+        written = None
         if release.name == "manifests" and position < len(stack.manifest_sources):
-            place = stack.manifest_sources[position]
-        file = None if place[0] is None else place[0].as_posix()
-        yield _Placed(_in_namespace(manifest, release.namespace), release.name, file, place[1])
+            written = stack.manifest_sources[position]
+        object_ = _in_namespace(manifest, release.namespace)
+        yield _Placed(object_, release.name, document, written)
+
+
+def _document(stack: Stack, release: str) -> str:
+    """The document that says what the release is: a model's, a tenant's, else the environment's."""
+    kind, _, name = release.partition("-")
+    document = f"{_KINDS.get(kind)}/{name}"
+    return document if document in stack.sources else f"Environment/{stack.name}"
+
+
+_KINDS: Final = {"model": "ModelRelease", "tenant": "Tenant"}
 
 
 def _in_namespace(manifest: Manifest, namespace: str) -> Manifest:
@@ -90,7 +104,7 @@ _NAMESPACED = frozenset(
 """Kinds whose namespace the rules ask for."""
 
 
-def _empty(releases: Iterable[Release]) -> Iterator[Finding]:
+def _empty(stack: Stack, releases: Iterable[Release]) -> Iterator[Finding]:
     for release in releases:
         if not release.objects:
             yield Finding(
@@ -99,34 +113,74 @@ def _empty(releases: Iterable[Release]) -> Iterator[Finding]:
                 f"release {release.name}",
                 "",
                 "renders no object at all",
-                "look at its values: ./tokenworks render ENV",
+                f"look at its values: ./tokenworks render {stack.name}",
+                stack.place(_document(stack, release.name), ())[0],
             )
 
 
-def _repeated(placed: Sequence[_Placed]) -> Iterator[Finding]:
+def _repeated(stack: Stack, placed: Sequence[_Placed]) -> Iterator[Finding]:
     """Objects that two releases render: whoever applies last wins, until the other does."""
     first: dict[tuple[str, str], _Placed] = {}
     for item in placed:
         group = str(item.manifest.get("apiVersion")).rpartition("/")[0]
         other = first.setdefault((group, name_of(item.manifest)), item)
         if other is not item:
-            yield Finding(
+            found = Finding(
                 "repeated-object",
                 "error",
                 name_of(item.manifest),
                 "metadata.name",
                 f"is rendered twice: by release {other.release} and by release {item.release}",
                 "rename one, or let one release own it",
-                item.file,
-                item.line,
             )
+            yield _at(stack, item, found, ())
 
 
-def _valid(placed: Sequence[_Placed], findings: Iterable[Finding]) -> Iterator[Finding]:
+def _valid(
+    stack: Stack, placed: Sequence[_Placed], findings: Iterable[Finding]
+) -> Iterator[Finding]:
     places = {name_of(item.manifest): item for item in placed}
     for finding in findings:
-        yield _at(places[finding.object], finding)
+        yield _at(stack, places[finding.object], finding, ())
 
 
-def _at(item: _Placed, finding: Finding) -> Finding:
-    return replace(finding, file=item.file, line=item.line)
+def _at(stack: Stack, item: _Placed, finding: Finding, path: FieldPath) -> Finding:
+    if item.written is not None:
+        return replace(finding, file=item.written[0].as_posix(), line=item.written[1])
+    decides = _decides(item, path)
+    file, line = stack.place(item.document, decides or ())
+    return replace(finding, file=file, line=line if decides else None)
+
+
+_OF_MODELS: Final[dict[str | int, FieldPath]] = {
+    "replicas": ("spec", "replicas"),
+    "resources": ("spec", "resources"),
+    "image": ("spec", "engine", "image"),
+    "args": ("spec", "engine", "flags"),
+    "command": ("spec", "engine", "flags"),
+    "env": ("spec", "engine", "env"),
+    "nodeSelector": ("spec", "pool"),
+    "tolerations": ("spec", "pool"),
+    "startupProbe": ("spec", "startup"),
+    "terminationGracePeriodSeconds": ("spec", "startup"),
+    "volumes": ("spec", "caches"),
+    "timeouts": ("spec", "route"),
+}
+"""Part of an object's path: the field of the model's document that it mostly follows from."""
+_OF_ENVIRONMENTS: Final[dict[str, FieldPath]] = {
+    "gateway": ("spec", "gateway"),
+    "istiod": ("spec", "gateway"),
+    "queues": ("spec", "nodePools"),
+    "kueue": ("spec", "platform", "kueue"),
+    "lws": ("spec", "platform", "leaderWorkerSet"),
+}
+"""Release: the field of the environment's document that asks for it."""
+
+
+def _decides(item: _Placed, path: FieldPath) -> FieldPath | None:
+    """The field of the document that the object's field follows from, where that is known."""
+    if item.document.startswith("Environment/"):
+        return _OF_ENVIRONMENTS.get(item.release)
+    if not item.document.startswith("ModelRelease/"):
+        return None
+    return next((_OF_MODELS[part] for part in reversed(path) if part in _OF_MODELS), None)

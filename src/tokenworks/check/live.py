@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from policies import Context, Manifest, evaluate
+from tokenworks.check.kubectl import reason
 from tokenworks.check.report import Report
 from tokenworks.errors import TokenworksError
 
@@ -70,6 +71,5 @@ def _run(command: Sequence[str]) -> str:
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        reason = done.stderr.strip() or f"exit code {done.returncode}"
-        raise TokenworksError(f"kubectl {' '.join(command[-4:])[:80]} failed: {reason}")
+        raise TokenworksError(reason(done.stderr, done.returncode))
     return done.stdout

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, cast
@@ -18,6 +18,7 @@ from policies import Finding, Manifest, field_of
 from policies.secrets import masked
 from tokenworks.errors import UsageError
 from tokenworks.spec.common import API_VERSION
+from tokenworks.spec.objects import found_in, misshapen
 from tokenworks.spec.problems import FieldPath, Flaw
 from tokenworks.spec.yamlsource import (
     Mapping,
@@ -181,10 +182,12 @@ def _read_file(name: str, stdin: BinaryIO, *, named: bool) -> _Part:
     objects: list[Sourced] = []
     for document in yaml.documents:
         for node in _objects(document):
-            outcome = _object(shown, node, named=named)
+            # What a list holds is meant to be an object, wherever the file was found.
+            outcome = _object(shown, node, named=named or node is not document)
             if isinstance(outcome, Sourced):
                 objects.append(outcome)
                 findings += _leftovers(outcome)
+                findings += _misshapen(outcome, {flaw.path for flaw in yaml.flaws})
             elif outcome:
                 findings.append(outcome)
     findings += _repeated(objects)
@@ -299,11 +302,33 @@ def _object(file: str, node: Node, *, named: bool) -> Sourced | Finding | None:
     signs = {"apiVersion", "kind", "metadata", "spec"} & node.entries.keys()
     if not named and (not signs or (len(signs) == 1 and "kind" not in signs)):
         return None
-    where = node_at(node, (missing[0],)) or node
-    found = "is missing" if missing[0] not in node.entries else "is no text"
-    flaw = Flaw(where.line, (missing[0],), f"{missing[0]} {found}", "a Kubernetes object has "
+    typed = [key for key in missing if key in node.entries]
+    if typed:
+        key = typed[0]
+        found = f"found {found_in(node.entries[key].node)}"
+        flaw = Flaw(node.entries[key].line, (key,), f"{key} is no text: {found}",
+                    f"text such as {_SAMPLES[key]}", f"correct {key}")  # fmt: skip
+        return _finding(file, "not-an-object", flaw)
+    flaw = Flaw(node.line, (missing[0],), f"{missing[0]} is missing", "a Kubernetes object has "
                 "apiVersion and kind", f"add {missing[0]}")  # fmt: skip
     return _finding(file, "not-an-object", flaw)
+
+
+_SAMPLES: Final = {"apiVersion": "apps/v1", "kind": "Deployment"}
+
+
+def _label(item: Sourced) -> str:
+    """`Kind namespace/name`, as far as they are text."""
+    name = _field(item.node, "metadata", "name") or "(no name)"
+    namespace = _field(item.node, "metadata", "namespace")
+    return f"{item.manifest.get('kind')} {f'{namespace}/' if namespace else ''}{name}"
+
+
+def _misshapen(item: Sourced, said: Set[FieldPath]) -> Iterator[Finding]:
+    """Fields of a wrong shape, save those of which something was said already."""
+    for flaw in misshapen(item.node, str(item.manifest.get("kind"))):
+        if flaw.path not in said:
+            yield _finding(item.file, "malformed", flaw, _label(item))
 
 
 _PLACEHOLDER: Final = re.compile(r"\{\{|\$\{|\$\(|<[^<>\s][^<>]*>|%\{")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Final
 
 import policies
-from tokenworks.errors import UsageError
+from tokenworks.errors import UsageError, did_you_mean
+from tokenworks.spec.problems import shown
 
 _OWN: Final = {
     "unreadable": (
@@ -19,6 +19,12 @@ _OWN: Final = {
         "A document is a Kubernetes object",
         "A misspelt apiVersion or kind makes a document that no rule looks at.",
         "Give it apiVersion and kind, or leave the file out.",
+    ),
+    "malformed": (
+        "Fields have the shape that Kubernetes gives them",
+        "A list where a map belongs, or a number where text does, is refused by the API server; "
+        "and no rule can look into it, so that the object would seem clean.",
+        "Write what is allowed there.",
     ),
     "leftover": (
         "No template syntax, placeholder or merge conflict is left",
@@ -89,6 +95,5 @@ def explain(rule_id: str) -> str:
     try:
         return policies.explain(rule_id)
     except KeyError:
-        near = difflib.get_close_matches(rule_id, rule_ids(), 1, 0.5)
-        hint = f"did you mean {near[0]}?" if near else "see ./tokenworks explain"
-        raise UsageError(f"unknown rule {rule_id!r}; {hint}") from None
+        hint = did_you_mean(rule_id, rule_ids(), "./tokenworks explain lists them")
+        raise UsageError(f"unknown rule {shown(rule_id)}; {hint}") from None

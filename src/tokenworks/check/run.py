@@ -37,7 +37,7 @@ def _located(objects: Sequence[Sourced], context: Context) -> list[Finding]:
     manifests = [item.manifest for item in objects]
     found: list[Finding] = []
     for violation, finding in evaluate(manifests, context):
-        if violation.index < 0:
+        if violation.index < 0 or finding.file is not None:  # a waiver of the environment's
             found.append(finding)
             continue
         item = objects[violation.index]

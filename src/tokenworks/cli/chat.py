@@ -14,8 +14,9 @@ import typer
 
 from tokenworks.cli.context import load, say
 from tokenworks.cli.endpoint import gateway_url
-from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.errors import TokenworksError, UsageError, did_you_mean
 from tokenworks.spec.common import duration_seconds
+from tokenworks.spec.problems import shown
 from tokenworks.spec.stack import Stack
 
 QUESTION = "Why do language models need a queue?"
@@ -93,7 +94,8 @@ def talk(stack: Stack, text: str, model: str | None = None, max_tokens: int = 64
         )
     if model is not None and model not in names:
         raise UsageError(
-            f"environment {stack.name} serves no model {model!r}; it serves: {', '.join(names)}"
+            f"environment {stack.name} serves no model {shown(model)}; it serves: "
+            f"{', '.join(names)}; {did_you_mean(model, names)}"
         )
     body = {
         "model": model or names[0],
@@ -125,4 +127,8 @@ def chat(
     Example: ./tokenworks chat local "What is a KV cache?" --model qwen3-sim
     """
     stack = load(environment)
-    talk(stack, sys.stdin.read() if text == "-" else text, model, max_tokens)
+    said = sys.stdin.read() if text == "-" else text
+    if not said.strip():
+        where = "standard input is empty" if text == "-" else "the text is empty"
+        raise UsageError(f"{where}: say something, or leave TEXT out for a question of ours")
+    talk(stack, said, model, max_tokens)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tokenworks.cli.context import environments, load, render_tools, say
-from tokenworks.errors import UsageError
+from tokenworks.cli.context import begun, environments, load, render_tools, root, say
+from tokenworks.errors import TokenworksError, UsageError, nearest
+from tokenworks.spec.problems import shown
 
 if TYPE_CHECKING:
     from policies import Context
@@ -43,6 +45,9 @@ class Profile(StrEnum):
     DEV = "dev"
     PROD = "prod"
     STRICT = "strict"
+
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def check_command(
@@ -98,15 +103,18 @@ def check_command(
 
     Example: ./tokenworks check local --live research
     """
-    named = [target for target in targets if target in environments()]
+    named = [target for target in targets if _is_environment(target)]
     if named and len(targets) > 1:
         raise UsageError(
             f"{named[0]} is an environment: check it alone, or write ./{named[0]} for the folder"
         )
     if live is not None and not named:
         raise UsageError("--live wants the environment whose cluster it is: check ENV --live NS")
-    if live is not None and not live.strip():
-        raise UsageError("--live wants the name of a namespace, found nothing")
+    if live is not None and not _NAMESPACE.fullmatch(live):
+        raise UsageError(
+            f"--live wants the name of a namespace, found {shown(live) if live else 'nothing'}; "
+            "allowed: lower-case letters, digits and dashes, at most 63"
+        )
     from tokenworks.check.report import FORMATS  # noqa: PLC0415 - start-up time of --help
 
     if named and live is not None:
@@ -120,6 +128,12 @@ def check_command(
     raise typer.Exit(report.exit_code)
 
 
+def _is_environment(name: str) -> bool:
+    """An environment, or a folder of stacks/ that lacks the document which makes it one."""
+    # Not Path.exists(): it fails for names that are too long.
+    return name in environments() or (begun(name) and not os.path.exists(name))  # noqa: PTH110
+
+
 def _paths(targets: list[str], profile: Profile | None) -> Report:
     from policies import Context  # noqa: PLC0415
     from tokenworks.check.context import today  # noqa: PLC0415
@@ -128,9 +142,11 @@ def _paths(targets: list[str], profile: Profile | None) -> Report:
     for target in targets:
         # Not Path.exists(): it fails for names that are too long, and takes none for this folder.
         if target != "-" and not os.path.exists(target):  # noqa: PTH110
-            known = ", ".join(environments()) or "none"
+            known = environments()
+            near = nearest(target, known) if "/" not in target else None
             raise UsageError(
-                f"{target[:60] or repr(target)}: no such file, folder or environment ({known})"
+                f"{shown(target)}: no such file, folder or environment "
+                f"({', '.join(known) or 'none'})" + (f"; did you mean {near}?" if near else "")
             )
     rendered = _rendered(targets)
     context = Context(today=today()) if rendered is None else _context(rendered)
@@ -139,8 +155,6 @@ def _paths(targets: list[str], profile: Profile | None) -> Report:
 
 def _rendered(targets: list[str]) -> str | None:
     """The environment whose rendered files all targets are."""
-    from tokenworks.cli.context import root  # noqa: PLC0415
-
     known = environments()
     found: set[str | None] = set()
     for target in targets:
@@ -164,9 +178,14 @@ def _context(name: str) -> Context:
 
 def _live(name: str, namespace: str, profile: Profile | None) -> Report:
     from tokenworks.check.live import check_live  # noqa: PLC0415
-    from tokenworks.cli.endpoint import kubectl  # noqa: PLC0415
+    from tokenworks.cli.endpoint import kubectl, remedy  # noqa: PLC0415
 
-    return check_live(kubectl(load(name)), namespace, _with(_context(name), profile))
+    stack = load(name)
+    command, context = kubectl(stack), _with(_context(name), profile)
+    try:
+        return check_live(command, namespace, context)
+    except TokenworksError as error:
+        raise TokenworksError(f"check --live {namespace}: {error}\n{remedy(stack)}") from None
 
 
 def _with(context: Context, profile: Profile | None) -> Context:
@@ -230,8 +249,7 @@ def admission_command(
     from policies import RULES  # noqa: PLC0415
     from policies.admission import admission, elsewhere  # noqa: PLC0415
 
-    if environment not in environments():
-        raise UsageError(f"{environment}: no such environment ({', '.join(environments())})")
+    load(environment)  # which says what is wrong with the name, or with the documents
     if rules:
         for rule in RULES:
             print(f"{rule.id:26} {elsewhere(rule) or 'asked in admission'}")

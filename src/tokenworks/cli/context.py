@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -53,3 +54,9 @@ def rendered_objects(stack: Stack) -> list[Manifest]:
 def environments() -> list[str]:
     """Names under stacks/ that have an environment document."""
     return sorted(p.parent.name for p in (root() / "stacks").glob("*/environment.yaml"))
+
+
+def begun(name: str) -> bool:
+    """Whether stacks/ has a folder of that name, whatever is in it."""
+    # Names that are no folder's: a path, and those that are too long for Path.is_dir().
+    return name.strip(".-") != "" and "/" not in name and os.path.isdir(root() / "stacks" / name)  # noqa: PTH112

@@ -142,6 +142,9 @@ def _apply(pulumi: engine.Engine, environment: str, *, ask: bool) -> None:
 def down(environment: EnvironmentArgument, yes: YesOption = False) -> None:
     """Remove what was deployed. CRDs stay, with the objects of others; so does the cluster.
 
+    It asks first, where others may use the environment: with provider local or kind, whose
+    cluster is this machine's own, it does not; --yes answers for the others.
+
     Example: ./tokenworks down local
     """
     stack = load(environment)

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from tokenworks.check.kubectl import reason
 from tokenworks.errors import TokenworksError
 from tokenworks.spec.stack import Stack
 
@@ -59,6 +60,10 @@ def kubectl(stack: Stack) -> list[str]:
 
 def remedy(stack: Stack) -> str:
     """What to try when the environment's cluster does not answer as it should."""
+    if stack.environment.spec.cluster.provider == "local":
+        return (
+            f"Is it up? ./tokenworks local status --env {stack.name}, ./tokenworks up {stack.name}"
+        )
     return (
         f"Is it up? ./tokenworks up {stack.name}. Is it the right one? context "
         f"{stack.kube_context}, from stacks/{stack.name}/environment.yaml"
@@ -77,9 +82,9 @@ def _port_forward(stack: Stack) -> Generator[str]:
         try:
             match = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
             if match is None:
-                raise TokenworksError(
-                    f"kubectl port-forward failed: {process.stderr.read().strip()}\n{remedy(stack)}"
-                )
+                process.terminate()  # which ends its messages
+                why = reason(process.stderr.read(), process.wait())
+                raise TokenworksError(f"the gateway cannot be reached: {why}\n{remedy(stack)}")
             yield f"http://127.0.0.1:{match[1]}"
         finally:
             process.terminate()

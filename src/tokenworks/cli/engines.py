@@ -11,6 +11,7 @@ from rich.table import Table
 from tokenworks.catalog.engines import Engine, load_engines
 from tokenworks.catalog.options import Option
 from tokenworks.errors import UsageError
+from tokenworks.spec.problems import shown
 
 
 def engines(
@@ -36,7 +37,10 @@ def engines(
     engine = load_engines().engine(name)
     if version is not None and version not in engine.versions:
         known = ", ".join(engine.versions)
-        raise UsageError(f"unknown version {version} of {name}; the catalog knows {known}")
+        raise UsageError(
+            f"unknown version {shown(version)} of {name}; the catalog knows {known}; name one of "
+            "these"
+        )
     _flags(engine, version or engine.default)
 
 

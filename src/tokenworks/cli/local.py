@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -174,7 +175,9 @@ def up(environment: EnvironmentOption = "local") -> None:
 
 @app.command()
 def down(environment: EnvironmentOption = "local") -> None:
-    """Remove the cluster with all that was deployed on it; the machine is as it was before.
+    """Remove the cluster with all that was deployed on it, and the state of its deployment.
+
+    The cache of built programs and images stays, and so do the packages that were installed.
 
     Example: ./tokenworks local down
     """
@@ -186,8 +189,30 @@ def down(environment: EnvironmentOption = "local") -> None:
         kind.down(environment, say)
     else:
         cluster.down(environment, say)
-    # Deployment state describes objects that are gone with the cluster.
-    shutil.rmtree(cluster.state_root() / "pulumi" / environment, ignore_errors=True)
+    _forget(cluster.state_root(), environment)
+
+
+def _forget(state: Path, environment: str) -> None:
+    """Remove the deployment's state: it describes objects that are gone with the cluster.
+
+    What opens it is removed with the last of them, and folders that are empty then.
+    """
+    pulumi = state / "pulumi"
+    for folder in (pulumi / environment, pulumi / "offline" / environment):
+        shutil.rmtree(folder, ignore_errors=True)
+    for folder in (pulumi / "offline", pulumi, state):
+        if folder == pulumi and {path.name for path in _inside(folder)} == {_PASSPHRASE}:
+            (pulumi / _PASSPHRASE).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # not there, or not empty
+            folder.rmdir()
+
+
+_PASSPHRASE = "passphrase"
+"""File beside the states of all environments; see `tokenworks.cli.engine`."""
+
+
+def _inside(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
 
 
 def _ago(since: float) -> str:

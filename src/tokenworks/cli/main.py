@@ -25,6 +25,7 @@ from tokenworks.cli import (
     render,
     versions,
 )
+from tokenworks.cli.usage import Commands
 from tokenworks.errors import TokenworksError
 
 
@@ -32,6 +33,7 @@ def build() -> typer.Typer:
     """The application with every command."""
     app = typer.Typer(
         name="tokenworks",
+        cls=Commands,
         help="Run LLM inference on Kubernetes from one Git repository.\n\n"
         "Example: ./tokenworks up local",
         no_args_is_help=True,

@@ -61,7 +61,8 @@ def model(
 def environment(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the folder under stacks/.")],
     provider: Annotated[
-        ProviderName, typer.Option(help="Where its cluster comes from.")
+        ProviderName,
+        typer.Option(help="Where its cluster comes from. For one on AWS copy stacks/staging."),
     ] = ProviderName.EXISTING,
     context: Annotated[
         str | None, typer.Option(help="existing: kubeconfig context; default: NAME.")

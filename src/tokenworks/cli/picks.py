@@ -13,9 +13,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from tokenworks.check.kubectl import reason
 from tokenworks.cli.context import load
 from tokenworks.cli.endpoint import kubectl, remedy
-from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.errors import TokenworksError, UsageError, did_you_mean
+from tokenworks.spec.problems import shown
 from tokenworks.spec.stack import Stack
 
 # Messages of the picker's log: pkg/epp/scheduling/scheduler_profile.go of the Inference
@@ -92,8 +94,15 @@ def _release(stack: Stack, model: str | None) -> tuple[str, str]:
         if model in (None, release.metadata.name, *release.names):
             tenant = next(t for t in stack.tenants if t.metadata.name == release.spec.tenant)
             return release.metadata.name, tenant.namespace
-    names = ", ".join(m.metadata.name for m in stack.models) or "none"
-    raise UsageError(f"environment {stack.name} has no model {model!r}; it has: {names}")
+    names = [m.metadata.name for m in stack.models]
+    wanted = "no model" if model is None else f"no model {shown(model)}"
+    raise UsageError(
+        f"environment {stack.name} has {wanted}; it has: {', '.join(names) or 'none'}; "
+        + did_you_mean(model or "", names, "name one of these" if names else _ADD)
+    )
+
+
+_ADD = "add one under its models/"
 
 
 def picks(
@@ -113,7 +122,8 @@ def picks(
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise TokenworksError(
-            f"the picker's log cannot be read: {result.stderr.strip()}\n{remedy(stack)}"
+            f"the picker's log cannot be read: {reason(result.stderr, result.returncode)}\n"
+            f"{remedy(stack)}"
         )
     found = read_picks(result.stdout.splitlines())[-last:]
     if not found:

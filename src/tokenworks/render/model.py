@@ -13,13 +13,12 @@ from typing import Final
 from tokenworks.catalog.adapters import adapter_facts
 from tokenworks.catalog.engines import Engine, load_routing
 from tokenworks.render.adapters import downloads_adapters, lora_values
-from tokenworks.render.command import engine_of, engine_values, played, source, version_of
+from tokenworks.render.command import engine_of, engine_values, played, version_of
 from tokenworks.render.kv import reached, volume
 from tokenworks.render.picking import picker, router
-from tokenworks.render.quantities import mebibytes
 from tokenworks.render.roles import Release, roles
 from tokenworks.render.weights import downloads, fetch_seconds, start_seconds, weights_values
-from tokenworks.spec.common import duration_seconds, quantity_value
+from tokenworks.spec.common import duration_seconds
 from tokenworks.spec.layout import layout
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.stack import Stack
@@ -36,7 +35,6 @@ from tokenworks.spec.values import (
     ScratchValues,
     StartupProbe,
     Timing,
-    WeightsValues,
 )
 
 GATEWAY: Final = "gateway"
@@ -72,14 +70,6 @@ def model_ready_seconds(model: ModelRelease) -> float:
     start = time.image_pull_seconds + time.fetch_seconds + time.start_seconds + time.buffer_seconds
     stop = time.pre_stop_seconds + time.drain_seconds + time.buffer_seconds
     return float((start + stop) * sum(max(1, role.replicas) for role in parts))
-
-
-def _scratch(model: ModelRelease, engine: Engine, weights: WeightsValues) -> ScratchValues:
-    cache = engine.scratch.cache
-    if weights.kind == "none" and source(model).scheme == "hf" and not played(model):
-        # Without a volume of their own the weights are downloaded into the cache.
-        cache = mebibytes(quantity_value(cache) + quantity_value(model.spec.model.size) * 1.2)
-    return ScratchValues(tmp=engine.scratch.tmp, cache=cache)
 
 
 def _probes(engine: Engine, start: int) -> Probes:
@@ -134,7 +124,8 @@ def model_values(stack: Stack, model: ModelRelease) -> ModelValues:
     """
     engine, tenant = engine_of(model), tenant_of(stack, model)
     weights, time = weights_values(stack, model), timing(model)
-    scratch, route = _scratch(model, engine, weights), _route(stack, model)
+    scratch = ScratchValues(tmp=engine.scratch.tmp, cache=engine.scratch.cache)
+    route = _route(stack, model)
     release = Release(stack, model, weights, scratch)
     return ModelValues(
         labels={**model.metadata.labels, TENANT_LABEL: tenant.metadata.name},

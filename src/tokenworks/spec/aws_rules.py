@@ -6,13 +6,13 @@ several parts of the document, or the models.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from tokenworks.catalog.aws import Accelerated, instances, zones_by_region
 from tokenworks.catalog.gpus import gpu_types
+from tokenworks.errors import did_you_mean
 from tokenworks.spec.aws import NODE_DISKS, AwsCluster, AwsPool
 from tokenworks.spec.environment import Environment, NodePool
 from tokenworks.spec.layout import layout
@@ -72,11 +72,6 @@ def check_aws_models(documents: Documents) -> Iterator[Problem]:
         yield from _groups_on_spot(model, documents)
 
 
-def _near(word: str, names: Collection[str]) -> str:
-    near = difflib.get_close_matches(word, names, 1, 0.6)
-    return f"did you mean {near[0]}?" if near else "name one of these"
-
-
 def _pools_fit_provider(environment: Sourced[Environment]) -> Iterator[Problem]:
     on_aws = environment.document.spec.cluster.provider == "aws"
     for name, pool in environment.document.spec.node_pools.items():
@@ -111,7 +106,7 @@ def _region(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[
             (*_CLUSTER, "region"),
             f"unknown region {cluster.region}",
             listed(regions, "none"),
-            _near(cluster.region, regions),
+            did_you_mean(cluster.region, regions),
         )
         return
     yield from _zones(environment, (*_CLUSTER, "zones"), cluster.zones, cluster.region)
@@ -127,12 +122,20 @@ def _zones(
                 (*path, place),
                 f"found {zone}, which is no zone of region {region}",
                 ", ".join(there),
-                _near(zone, there),
+                _of_other_region(zone, region) or did_you_mean(zone, {*there} - {*zones}),
             )
         elif zone in zones[:place]:
             yield environment.problem(
                 (*path, place), f"found {zone} twice", "each zone once", "remove one"
             )
+
+
+def _of_other_region(zone: str, region: str) -> str | None:
+    """The remedy for a zone that another region has: no other name of it is the same place."""
+    homes = [home for home, zones in zones_by_region().items() if zone in zones and home != region]
+    if not homes:
+        return None
+    return f"it is in {homes[0]}: name one of these, or correct spec.cluster.aws.region"
 
 
 def _release(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
@@ -153,7 +156,7 @@ def _system_pool(environment: Sourced[Environment], cluster: AwsCluster) -> Iter
             (*_CLUSTER, "systemPool", "instanceType"),
             f"unknown instance type {name}",
             listed(known, "none"),
-            _near(name, known),
+            did_you_mean(name, known),
         )
     elif known[name].architecture != "x86_64":
         yield environment.problem(
@@ -262,7 +265,7 @@ def _pool(
             path,
             f"unknown instance type {aws.instance_type}",
             listed(known, "none"),
-            _near(aws.instance_type, known),
+            did_you_mean(aws.instance_type, known),
         )
         return
     item = _Pool(environment, name, pool, aws, cluster, known[aws.instance_type])
@@ -335,7 +338,8 @@ def _pool_zones(item: _Pool) -> Iterator[Problem]:
                 ("aws", "zones", place),
                 f"found {zone}, where the cluster has no subnet",
                 ", ".join(item.cluster.zones),
-                "name one of these, or add it to the cluster's zones",
+                _of_other_region(zone, item.cluster.region)
+                or "name one of these, or add it to the cluster's zones",
             )
     if item.has_efa and len(set(item.zones)) > 1:
         yield item.problem(

@@ -18,7 +18,8 @@ class WeightsCache(Document):
     kind: Kind = Field(
         default="ephemeral",
         description="ephemeral: the node's disk, lost with the pod; pvc: a claim that pods share; "
-        "node: the pool's local disk, kept for the next pod on the node.",
+        "node: the pool's local disk, kept for the next pod on the node; none: for weights that "
+        "are not downloaded (all but hf://, and engines that are simulated).",
     )
     size: Size | None = Field(default=None, description="Default: weights size plus a fifth.")
     claim: Name | None = Field(

@@ -33,6 +33,7 @@ def check_caches(
     if scheme in _KEPT_NOWHERE:
         yield from _of_nothing(model, scheme)
         return
+    yield from _nowhere(model)
     yield from _size(model)
     yield from _brought(model, facts)
     yield from _one_node(model)
@@ -75,6 +76,18 @@ def _of_nothing(model: Sourced[ModelRelease], scheme: str) -> Iterator[Problem]:
             f"has no meaning: {scheme}:// weights {_KEPT_NOWHERE[scheme]}",
             "kind none",
             "remove it",
+        )
+
+
+def _nowhere(model: Sourced[ModelRelease]) -> Iterator[Problem]:
+    """An engine that downloads its weights has to keep them somewhere."""
+    spec = model.document.spec
+    if spec.caches.weights.kind == "none" and spec.engine.simulation is None:
+        yield model.problem(
+            (*_WEIGHTS, "kind"),
+            f"found none, but {spec.model.uri} is downloaded, which takes a place",
+            "ephemeral, pvc, node",
+            "write kind: ephemeral, or remove it: that is the default",
         )
 
 

@@ -26,6 +26,10 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 API_VERSION: Final = "tokenworks.dev/v1alpha1"
 
 
+NO_HINT: Final = "correct the value"
+"""The remedy where a form has none of its own."""
+
+
 class Document(BaseModel):
     """Base of every typed part: closed, frozen, camelCase in YAML."""
 
@@ -35,13 +39,16 @@ class Document(BaseModel):
 
 
 def refused(
-    found: str, *, allowed: str = "", remedy: str = "", field: str = ""
+    found: str, *, allowed: str = "", remedy: str = "", field: str = "", pattern: str = ""
 ) -> PydanticCustomError:
     """A validation error in the words the user will read.
 
-    `field` is the dotted YAML path below the part that validates, where that is narrower.
+    `field` is the dotted YAML path below the part that validates, where that is narrower;
+    `pattern` what the whole text must match.
     """
-    context = {"found": found, "allowed": allowed, "remedy": remedy, "field": field}
+    context = {
+        "found": found, "allowed": allowed, "remedy": remedy, "field": field, "pattern": pattern
+    }  # fmt: skip
     reason = "; ".join(
         part
         for part in (
@@ -60,7 +67,7 @@ class Form:
 
     pattern: str
     allowed: str
-    remedy: str = "correct the value"
+    remedy: str = NO_HINT
     max_length: int | None = None
 
     def holds(self, value: str) -> bool:
@@ -71,7 +78,7 @@ class Form:
     def check(self, value: str) -> str:
         """The value itself, if it has the form."""
         if not self.holds(value):
-            raise refused("", allowed=self.allowed, remedy=self.remedy)
+            raise refused("", allowed=self.allowed, remedy=self.remedy, pattern=self.pattern)
         return value
 
     def __get_pydantic_core_schema__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from datetime import date
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -291,6 +292,15 @@ class Gateway(Document):
     )
 
 
+def _of_calendar(day: str) -> str:
+    """The day, if there is one: 2027-02-30 is none."""
+    try:
+        date.fromisoformat(day)
+    except ValueError:
+        raise refused("", allowed="a day of the calendar", remedy="correct it") from None
+    return day
+
+
 Day = Annotated[
     str,
     Form(
@@ -298,6 +308,7 @@ Day = Annotated[
         "a day as YYYY-MM-DD",
         "write it as 2027-03-31",
     ),
+    AfterValidator(_of_calendar),
 ]
 
 

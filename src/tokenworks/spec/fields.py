@@ -28,6 +28,9 @@ _TYPES: Final[dict[Any, str]] = {
 }
 
 
+ANYTHING: Final = "a value"
+
+
 def names_at(kind: type[BaseModel], path: FieldPath) -> list[str]:
     """Names of the fields allowed in the map at the path, sorted; empty when it has none."""
     model = _model(_annotation(kind, path))
@@ -58,7 +61,15 @@ def words_at(kind: type[BaseModel], path: FieldPath) -> str:
     bare = _bare(annotation)
     if typing.get_origin(bare) is typing.Literal:
         return ", ".join(str(value) for value in typing.get_args(bare))
-    return _TYPES.get(typing.get_origin(bare) or bare, "a value")
+    return _TYPES.get(typing.get_origin(bare) or bare, ANYTHING)
+
+
+def takes_text(kind: type[BaseModel], path: FieldPath, text: str) -> bool:
+    """Whether the text may stand at the path."""
+    bare, form = _bare(_annotation(kind, path)), form_at(kind, path)
+    if typing.get_origin(bare) is typing.Literal:
+        return text in typing.get_args(bare)
+    return bare is str and (form is None or form.holds(text))
 
 
 def places_of(kind: type[BaseModel], name: str) -> list[FieldPath]:

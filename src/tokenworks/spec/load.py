@@ -6,22 +6,24 @@ Every problem of every file is collected and raised once, as `DocumentErrors`.
 from __future__ import annotations
 
 import codecs
-import difflib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from tokenworks.catalog.engines import load_engines
-from tokenworks.errors import UsageError
+from tokenworks.errors import UsageError, did_you_mean
 from tokenworks.spec import rules
 from tokenworks.spec.common import API_VERSION, Document
 from tokenworks.spec.environment import Environment
+from tokenworks.spec.fields import ANYTHING, takes_text, words_at
 from tokenworks.spec.manifests import PlainObject, read_objects, repeated
 from tokenworks.spec.model import ModelRelease
-from tokenworks.spec.problems import DocumentErrors, Flaw, Problem, named
+from tokenworks.spec.problems import DocumentErrors, Flaw, Problem, named, shown
+from tokenworks.spec.scalars import SWITCH
 from tokenworks.spec.secrets import shaped
 from tokenworks.spec.sourced import Documents, EngineCatalog, Sourced
 from tokenworks.spec.stack import Stack
@@ -80,27 +82,30 @@ def _folder(root: Path, name: str) -> Path:
             f"{root / 'stacks'}: no environments here; run the command in the repository, or write "
             "one with `./tokenworks new environment NAME`"
         )
-    near = difflib.get_close_matches(name, names, 1, 0.6)
-    hint = f"did you mean {near[0]}?" if near else "name one of these"
-    raise UsageError(f"unknown environment {name!r}; allowed: {', '.join(names)}; {hint}")
+    raise UsageError(
+        f"unknown environment {shown(name)}; allowed: {', '.join(names)}; "
+        f"{did_you_mean(name, names)}"
+    )
 
 
 def _stack(
     environment: Sourced[Environment], documents: Documents, objects: tuple[PlainObject, ...]
 ) -> Stack:
-    named: list[tuple[str, Path]] = [
-        (f"Environment/{environment.document.metadata.name}", environment.file)
-    ]
-    named += [(f"ModelRelease/{m.document.metadata.name}", m.file) for m in documents.models]
-    named += [(f"Tenant/{t.document.metadata.name}", t.file) for t in documents.tenants]
+    all_of_them: list[Sourced[Any]] = [environment, *documents.models, *documents.tenants]
+    named = {f"{item.document.kind}/{item.document.metadata.name}": item for item in all_of_them}
     return Stack(
         environment=environment.document,
         models=tuple(model.document for model in documents.models),
         tenants=tuple(tenant.document for tenant in documents.tenants),
         manifests=tuple(item.manifest for item in objects),
         manifest_sources=tuple((item.file, item.line) for item in objects),
-        sources=dict(named),
+        sources={name: item.file for name, item in named.items()},
+        lines={name: partial(line_of, item.node) for name, item in named.items()},
     )
+
+
+_NO_ENVIRONMENT: Final = "is missing, and without it the folder is no environment"
+_WRITE_ONE: Final = "write it (docs/documents.md), bring it back, or remove the folder"
 
 
 @dataclass(frozen=True)
@@ -124,12 +129,11 @@ class _Reader:
             known = path.name in FOLDERS or path.name == "environment.yaml"
             if known or path.name.startswith(".") or path.suffix in _IGNORED:
                 continue
-            near = difflib.get_close_matches(path.name, ("environment.yaml", *FOLDERS), 1, 0.6)
             yield self._problem(
                 path,
                 "nothing reads this",
                 "environment.yaml, models, tenants, manifests",
-                f"did you mean {near[0]}?" if near else "remove it",
+                did_you_mean(path.name, ("environment.yaml", *FOLDERS), "remove it"),
             )
 
     def documents(self, kind: type[D], folder: Path) -> _Folder[D]:
@@ -151,9 +155,12 @@ class _Reader:
         if len(nodes) > 1:
             second = "found a second document", "one document a file", "give it its own file"
             flaws.append(Flaw(nodes[1].line, (), *second))
+        if kind is Environment and not os.path.lexists(file):
+            flaws = [Flaw(None, (), _NO_ENVIRONMENT, "an Environment", _WRITE_ONE)]
         node = nodes[0] if len(nodes) == 1 else None
         document = None
         if node is not None:
+            flaws = [_of_field(kind, flaw) for flaw in flaws]
             document, typed = _typed(kind, file, node)
             places = {flaw.path for flaw in flaws}
             flaws += [flaw for flaw in typed if flaw.path not in places]
@@ -259,6 +266,23 @@ def _decoded(raw: bytes) -> str | Flaw:
         line = text.count("\n", 0, text.index("\0")) + 1
         return Flaw(line, (), "is a binary file", "text", "write the document anew")
     return text
+
+
+_ON: Final = ("y", "yes", "on")
+
+
+def _of_field(kind: type[Document], flaw: Flaw) -> Flaw:
+    """`off` is no boolean here where the field takes something else."""
+    if flaw.allowed != SWITCH or not flaw.path:
+        return flaw
+    allowed = words_at(kind, flaw.path)
+    text = flaw.found.removeprefix("found ").partition(",")[0]
+    if allowed == SWITCH:
+        return replace(flaw, remedy=f"write {'true' if text.lower() in _ON else 'false'}")
+    if allowed == ANYTHING:
+        return flaw
+    remedy = flaw.remedy if takes_text(kind, flaw.path, text) else "change the value"
+    return replace(flaw, allowed=allowed, remedy=remedy)
 
 
 def _typed(kind: type[D], file: Path, node: Node) -> tuple[D | None, list[Flaw]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tokenworks.spec.common import API_VERSION
+from tokenworks.spec.objects import found_in, misshapen
 from tokenworks.spec.problems import FieldPath, Flaw, Problem, named
 from tokenworks.spec.secrets import contents
 from tokenworks.spec.yamlsource import Mapping, Node, Scalar, Sequence, data_of, line_of, node_at
@@ -39,7 +40,9 @@ def plain_objects(node: Node) -> Iterator[Node | Flaw]:
     kind = node_at(node, ("kind",))
     is_list = isinstance(kind, Scalar) and kind.text.endswith("List") and items is not None
     if not is_list:
-        yield _whole(node) or contents(node) or node
+        wrong = _header(node) or list(misshapen(node, cast("Scalar", kind).text)) or _whole(node)
+        hidden = None if wrong else contents(node)
+        yield from wrong or [hidden or node]
     elif not isinstance(items, Sequence):
         yield Flaw(
             node.line, ("items",), "found no list", "a list of objects", "indent the objects"
@@ -75,29 +78,34 @@ def repeated(objects: tuple[PlainObject, ...]) -> Iterator[Problem]:
             )
 
 
-def _whole(node: Mapping) -> Flaw | None:
-    """What an object lacks to be one."""
-    for path in (("apiVersion",), ("kind",), ("metadata", "name")):
-        flaw = _text_at(node, path)
-        if flaw is not None:
-            return flaw
-    version = cast("Scalar", node_at(node, ("apiVersion",)))
-    if version.text == API_VERSION:
-        return Flaw(
-            version.line,
-            ("apiVersion",),
-            f"found a {API_VERSION} document",
-            "Kubernetes objects",
-            "move it to models/, tenants/ or environment.yaml",
+def _header(node: Mapping) -> list[Flaw]:
+    """Why nobody can tell what the object is; empty where it says so."""
+    flaws = [*_text_at(node, ("apiVersion",)), *_text_at(node, ("kind",))]
+    version = node_at(node, ("apiVersion",))
+    if not flaws and isinstance(version, Scalar) and version.text == API_VERSION:
+        flaws.append(
+            Flaw(
+                version.line,
+                ("apiVersion",),
+                f"found a {API_VERSION} document",
+                "Kubernetes objects",
+                "move it to models/, tenants/ or environment.yaml",
+            )
         )
-    namespace = node_at(node, ("metadata", "namespace"))
-    return None if namespace is None else _text_at(node, ("metadata", "namespace"))
+    return flaws[:1]
 
 
-def _text_at(node: Mapping, path: FieldPath) -> Flaw | None:
+def _whole(node: Mapping) -> list[Flaw]:
+    """What an object lacks to be one."""
+    namespace: FieldPath = ("metadata", "namespace")
+    flaws = list(_text_at(node, ("metadata", "name")))
+    return [*flaws, *(_text_at(node, namespace) if node_at(node, namespace) else ())]
+
+
+def _text_at(node: Mapping, path: FieldPath) -> Iterator[Flaw]:
     found = node_at(node, path)
-    if isinstance(found, Scalar) and isinstance(found.value, str) and found.value:
-        return None
     if found is None:
-        return Flaw(line_of(node, path), path, "is missing", "text", "add it: every object has one")
-    return Flaw(found.line, path, "found no text", "text", "write it in quotes")
+        remedy = "add it: every object has one"
+        yield Flaw(line_of(node, path), path, "is missing", "text", remedy)
+    elif not (isinstance(found, Scalar) and isinstance(found.value, str) and found.value):
+        yield Flaw(found.line, path, f"found {found_in(found)}", "text", "write text")

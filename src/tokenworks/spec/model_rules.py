@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from policies.secrets import secret_flags
+from tokenworks.errors import did_you_mean
 from tokenworks.spec.caches_rules import check_caches
 from tokenworks.spec.common import FlagValue, duration_seconds, quantity_value
 from tokenworks.spec.environment import Environment, NodePool
@@ -13,7 +14,7 @@ from tokenworks.spec.layout import RoleLayout, layout
 from tokenworks.spec.lora_rules import adapter_bytes, check_lora
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.placement_rules import check_placement
-from tokenworks.spec.problems import FieldPath, Problem
+from tokenworks.spec.problems import FieldPath, Problem, field_name
 from tokenworks.spec.secrets import IN_CLEAR, REMEDY, hides
 from tokenworks.spec.sizing_rules import check_sizes
 from tokenworks.spec.sourced import Documents, EngineCatalog, EngineFacts, Sourced, listed
@@ -31,6 +32,7 @@ def check_model(
     yield from _tenant_of(model, documents)
     yield from _engine(model, catalog)
     yield from _flags(model, catalog)
+    yield from _cache_values(model, catalog)
     yield from _secrets(model)
     yield from _weights(model)
     yield from check_caches(model, documents, catalog.engine(model.document.spec.engine.name))
@@ -53,7 +55,7 @@ def _tenant_of(model: Sourced[ModelRelease], documents: Documents) -> Iterator[P
             ("spec", "tenant"),
             f"unknown tenant {name}",
             listed(names, "none: tenants/ has no documents"),
-            f"name one of these, or write tenants/{name}.yaml",
+            did_you_mean(name, names, f"name one of these, or write tenants/{name}.yaml"),
         )
 
 
@@ -138,17 +140,19 @@ def _flags(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Pro
             path = ("spec", "topology", name, "flags")
             yield from _flags_at(model, path, role.flags, facts)
             yield from _flag_values(model, path, role.flags, catalog)
+    for name, words in sorted(catalog.misplayed(engine.simulation or {}).items()):
+        yield model.problem(("spec", "engine", "simulation", name), *words)
     for name in engine.env:
         if name in facts.reserved_env():
-            yield _derived(model, ("spec", "engine", "env", name))
+            yield _derived(model, ("spec", "engine", "env", name), None)
 
 
-def _derived(model: Sourced[ModelRelease], path: FieldPath) -> Problem:
+def _derived(model: Sourced[ModelRelease], path: FieldPath, field: str | None) -> Problem:
     return model.problem(
         path,
-        "is derived from the document's other fields",
-        "what no field stands for",
-        "remove it, and set the field instead",
+        f"is derived from {field}" if field else "is set by us, and no field changes it",
+        "what no field stands for" if field else "what we do not set",
+        f"remove it, and set {field} instead" if field else "remove it",
     )
 
 
@@ -159,7 +163,8 @@ def _flags_at(
     version = engine.version or facts.default
     derived = {flag for flag in flags if flag.removeprefix("no-") in reserved}
     for flag in sorted(derived):
-        yield _derived(model, (*path, flag))
+        yield _derived(model, (*path, flag), facts.field_of(flag.removeprefix("no-")))
+    yield from _given_twice(model, path, flags, facts)
     unknown = facts.unknown_flags([f for f in flags if f not in derived], version)
     for flag, near in sorted(unknown.items()):
         positive = flag.removeprefix("no-")
@@ -191,6 +196,47 @@ def _flag_values(
         if flag not in derived:
             yield model.problem(
                 (*path, flag), f"{engine.name} refuses it: {why}", None, "correct it"
+            )
+
+
+def _given_twice(
+    model: Sourced[ModelRelease], path: FieldPath, flags: Collection[str], facts: EngineFacts
+) -> Iterator[Problem]:
+    """Flags under two names, or beside the field that is written as the same flag."""
+    kv = model.document.spec.caches.kv
+    given = {"kv.memoryFraction": kv.memory_fraction, "kv.blockSize": kv.block_size}
+    of_fields = {
+        flag: f"spec.caches.{field}"
+        for field, flag in facts.cache_flags.items()
+        if given[field] is not None
+    }
+    first: dict[str, str] = {}
+    for flag in flags:
+        name = facts.flag_called(flag)
+        other = first.setdefault(name, flag)
+        where = of_fields.get(name) or (f"{field_name((*path, other))}" if other != flag else None)
+        if where:
+            yield model.problem(
+                (*path, flag),
+                f"says what {where} says too, and one of them would be lost",
+                "each setting once",
+                "remove one of the two",
+            )
+
+
+def _cache_values(model: Sourced[ModelRelease], catalog: EngineCatalog) -> Iterator[Problem]:
+    """Fields of caches whose value is a flag's: the engine has to take it."""
+    name, kv = model.document.spec.engine.name, model.document.spec.caches.kv
+    given = {"kv.memoryFraction": kv.memory_fraction, "kv.blockSize": kv.block_size}
+    for field, flag in catalog.engine(name).cache_flags.items():
+        value = given[field]
+        why = None if value is None else catalog.misread_flags(name, {flag: value}).get(flag)
+        if why:
+            yield model.problem(
+                ("spec", "caches", *field.split(".")),
+                f"{name} refuses it: {why}",
+                None,
+                "correct it, or remove it for the engine's own choice",
             )
 
 
@@ -257,7 +303,7 @@ def _pool_of_role(
             path,
             f"unknown node pool {name}",
             listed(documents.pools, "none: the environment has no node pools"),
-            "name a pool of environment.yaml, or add it there",
+            did_you_mean(name, documents.pools, "name a pool of environment.yaml, or add it there"),
         )
         return
     if pool.simulated and role.replicas > 0:

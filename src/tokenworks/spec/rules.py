@@ -6,13 +6,13 @@ read is not reported a second time.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
 from tokenworks.catalog.gpus import gpu_types
+from tokenworks.errors import did_you_mean
 from tokenworks.spec.aws_rules import check_aws, check_aws_models
 from tokenworks.spec.environment import Environment
 from tokenworks.spec.layout import RoleLayout, layout
@@ -37,6 +37,7 @@ SYSTEM_NAMESPACES: Final = (
 )
 """Namespaces of Kubernetes and of what the environment installs."""
 
+_ADD_POOL: Final = "name a pool of environment.yaml, or add it there"
 _OUR_LABELS: Final = re.compile(
     r"(.+\.)?(kubernetes\.io|k8s\.io|istio\.io|tokenworks\.dev)/.*|istio-injection|pod-template-hash"
 )
@@ -89,12 +90,11 @@ def _pools(environment: Sourced[Environment]) -> Iterator[Problem]:
     pools = environment.document.spec.node_pools
     for name, pool in pools.items():
         if pool.gpu not in gpu_types():
-            near = difflib.get_close_matches(pool.gpu, gpu_types(), 1, 0.5)
             yield environment.problem(
                 ("spec", "nodePools", name, "gpu"),
                 f"unknown GPU type {pool.gpu}",
                 listed(gpu_types(), "none"),
-                f"did you mean {near[0]}?" if near else "name one of these",
+                did_you_mean(pool.gpu, gpu_types()),
             )
         if pool.simulated and provider == "existing":
             yield environment.problem(
@@ -212,7 +212,7 @@ def _quota_pools(tenant: Sourced[Tenant], documents: Documents) -> Iterator[Prob
                 ("spec", "quota", name),
                 f"unknown node pool {name}",
                 listed(documents.pools, "none: the environment has no node pools"),
-                "name a pool of environment.yaml, or add it there",
+                did_you_mean(name, documents.pools, _ADD_POOL),
             )
 
 

@@ -19,9 +19,10 @@ from string import Template
 from typing import Final, Literal
 
 from tokenworks.catalog.engines import load_engines
-from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.errors import TokenworksError, UsageError, nearest
 from tokenworks.spec.environment import Provider
 from tokenworks.spec.load import environment_names, load_stack
+from tokenworks.spec.problems import shown
 from tokenworks.spec.sourced import EngineCatalog
 from tokenworks.spec.stack import Stack
 from tokenworks.spec.tenant import Tenant
@@ -265,7 +266,7 @@ def new_model(
 def _check_name(name: str) -> None:
     if _NAME.fullmatch(name) is None:
         raise UsageError(
-            f"{name!r} is no name; allowed: lower-case letters, digits and dashes, a letter "
+            f"{shown(name)} is no name; allowed: lower-case letters, digits and dashes, a letter "
             "first, no dash last, at most 40"
         )
 
@@ -308,9 +309,11 @@ def _tenant(stack: Stack, name: str | None) -> Tenant:
     if name is None and len(names) == 1:
         return stack.tenants[0]
     if name not in names:
-        found = "several tenants" if name is None else f"no tenant {name!r}"
+        found = "several tenants" if name is None else f"no tenant {shown(name)}"
+        near = None if name is None else nearest(name, names)
         raise UsageError(
             f"environment {stack.name} has {found}; pass --tenant with one of: {', '.join(names)}"
+            + (f"; did you mean {near}?" if near else "")
         )
     return stack.tenants[names.index(name)]
 

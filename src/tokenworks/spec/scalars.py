@@ -51,6 +51,7 @@ _ODD_NUMBER: Final = re.compile(
     r"[-+]?(0b[01_]+|[0-9][0-9_]*_[0-9_.]*|0x[0-9a-fA-F_]+|0[0-9]+|0o[0-9]+)"
 )
 
+SWITCH: Final = "true or false"
 _INEXACT: Final = "too long to be kept exactly"
 _TOO_LONG: Final = Ambiguous(f"fractions of up to {_LONGEST} characters", _INEXACT)
 _ENDLESS: Final = Ambiguous("finite numbers", "which JSON cannot hold")
@@ -67,7 +68,7 @@ def plain_value(text: str, *, kubernetes: bool) -> ScalarValue | Ambiguous:
     if text in _BOOL:
         return _BOOL[text]
     if text in _OLD_BOOL:
-        return Ambiguous("true or false")
+        return Ambiguous(SWITCH)
     if text[:1] not in "+-.0123456789":
         return text
     return _number(text, kubernetes)

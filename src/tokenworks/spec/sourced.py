@@ -24,6 +24,14 @@ class EngineFacts(Protocol):
         """Flags that are derived from the document."""
         ...
 
+    def flag_called(self, name: str) -> str:
+        """The flag's own name, for another name of it; the same for what is no flag."""
+        ...
+
+    def field_of(self, flag: str) -> str | None:
+        """The field that a derived flag follows from; None: no field decides."""
+        ...
+
     def reserved_env(self) -> Set[str]:
         """Variables that are derived from the document."""
         ...
@@ -52,6 +60,11 @@ class EngineFacts(Protocol):
     def cache_fields(self) -> Set[str]:
         """Fields of `spec.caches` it can be told of: prefix, kv.memoryFraction, kv.dtype,
         kv.blockSize."""
+        ...
+
+    @property
+    def cache_flags(self) -> Mapping[str, str]:
+        """Those of them whose value is a flag's, and that flag."""
         ...
 
     @property
@@ -127,6 +140,10 @@ class EngineCatalog(Protocol):
 
     def misread_flags(self, engine: str, flags: Mapping[str, FlagValue]) -> Mapping[str, str]:
         """Flags whose values the engine would not take as they are meant, each with the reason."""
+        ...
+
+    def misplayed(self, options: Mapping[str, object]) -> Mapping[str, tuple[str, str, str]]:
+        """Options of a simulation that it would not take: found, allowed and remedy of each."""
         ...
 
     def runs_on_cpu(self, engine: str, version: str) -> bool:

@@ -6,14 +6,18 @@ downstream reads YAML again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tokenworks.spec.environment import Environment
 from tokenworks.spec.model import ModelRelease
+from tokenworks.spec.problems import FieldPath
 from tokenworks.spec.tenant import Tenant
 
+LinesOf = Callable[[FieldPath], int]
+"""Line of a field, or of what would hold it."""
 Manifest = dict[str, Any]
 """One Kubernetes object, as plain data."""
 
@@ -33,6 +37,15 @@ class Stack:
     """File and line of each of `manifests`, in the same order, for messages."""
     sources: dict[str, Path] = field(default_factory=dict[str, Path])
     """`Kind/name` of a document: the file it came from, relative to the root, for messages."""
+    lines: dict[str, LinesOf] = field(
+        default_factory=dict[str, LinesOf], repr=False, compare=False, hash=False
+    )
+    """`Kind/name` of a document: the line of each of its fields, for messages."""
+
+    def place(self, document: str, field: FieldPath) -> tuple[str | None, int | None]:
+        """File and line of a document's field, or of what would hold it; None: not known."""
+        file, lines = self.sources.get(document), self.lines.get(document)
+        return (file.as_posix() if file else None), (lines(field) if lines else None)
 
     @property
     def name(self) -> str:

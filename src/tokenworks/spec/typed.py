@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
@@ -11,8 +11,11 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from policies.secrets import masked
+from tokenworks.catalog.flags import grammars
+from tokenworks.errors import did_you_mean, nearest
 from tokenworks.spec import fields
-from tokenworks.spec.common import Document
+from tokenworks.spec.common import NO_HINT, Document
 from tokenworks.spec.problems import FieldPath, Flaw, field_name, shown
 from tokenworks.spec.secrets import hides
 from tokenworks.spec.yamlsource import (
@@ -30,6 +33,8 @@ T = TypeVar("T", bound=Document)
 _BOUNDS: Final = {
     "greater_than_equal": ("ge", "at least"),
     "less_than_equal": ("le", "at most"),
+    "greater_than": ("gt", "more than"),
+    "less_than": ("lt", "less than"),
 }
 
 
@@ -121,7 +126,7 @@ class _Complaint:
     def meant(self) -> FieldPath | None:
         """The sibling field whose name is like this one's."""
         *above, key = self.path
-        near = _nearest(str(key), fields.names_at(self.kind, tuple(above)))
+        near = nearest(str(key), fields.names_at(self.kind, tuple(above)))
         return None if near is None else (*above, near)
 
 
@@ -156,7 +161,17 @@ def _unknown_field(complaint: _Complaint) -> Flaw:
         remedy = f"did you mean {complaint.meant[-1]}?"
     elif places := fields.places_of(complaint.kind, str(key)):
         remedy = f"did you mean {field_name(places[0])}?"
+    elif flag := _flag_of_engine(complaint.node, str(key)):
+        remedy = f"did you mean spec.engine.flags.{flag}?"
     return complaint.because(", ".join(names), remedy, "unknown field")
+
+
+def _flag_of_engine(node: Node, key: str) -> str | None:
+    """The flag of the document's engine that has this name, however its words are joined."""
+    engine = node_at(node, ("spec", "engine", "name"))
+    grammar = grammars().get(engine.text) if isinstance(engine, Scalar) else None
+    flag = dashed(key)
+    return flag if grammar is not None and flag in grammar.long else None
 
 
 def _missing(complaint: _Complaint) -> Flaw:
@@ -169,14 +184,15 @@ def _missing(complaint: _Complaint) -> Flaw:
 def _not_one_of(complaint: _Complaint) -> Flaw:
     allowed = str(complaint.context["expected"]).split("'")[1::2]
     target = complaint.target
-    near = _nearest(target.text, allowed) if isinstance(target, Scalar) else None
-    remedy = "write one of these" if near is None else f"did you mean {near}?"
-    return complaint.because(", ".join(allowed), remedy)
+    text = target.text if isinstance(target, Scalar) else ""
+    return complaint.because(", ".join(allowed), did_you_mean(text, allowed, "write one of these"))
 
 
 def _out_of_bounds(complaint: _Complaint) -> Flaw:
     key, words = _BOUNDS[complaint.name]
-    return complaint.because(f"{words} {complaint.context[key]}", "change the number")
+    bound = complaint.context[key]
+    plain = int(bound) if bound == int(bound) else bound
+    return complaint.because(f"{words} {plain}", "change the number")
 
 
 def _too_many(complaint: _Complaint) -> Flaw:
@@ -189,6 +205,20 @@ def _too_many(complaint: _Complaint) -> Flaw:
 def _too_few(complaint: _Complaint) -> Flaw:
     allowed = f"at least {complaint.context['min_length']}"
     return complaint.because(allowed, "add some", f"found {complaint.context['actual_length']}")
+
+
+def _too_short(complaint: _Complaint) -> Flaw:
+    least, remedy = complaint.context["min_length"], "write more"
+    meaning = fields.description_at(complaint.kind, complaint.path)
+    allowed = f"at least {least} characters" + (f": {meaning}" if meaning else "")
+    return complaint.because(allowed, remedy)
+
+
+def _too_long_a_text(complaint: _Complaint) -> Flaw:
+    target = complaint.target
+    length = len(target.text) if isinstance(target, Scalar) else 0
+    most = f"at most {complaint.context['max_length']} characters"
+    return complaint.because(most, "shorten it", f"found {length} characters")
 
 
 def _not_a_map(complaint: _Complaint) -> Flaw:
@@ -217,8 +247,35 @@ def _wrong_type(complaint: _Complaint) -> Flaw:
 
 
 def _key(complaint: _Complaint) -> Flaw:
-    allowed = str(complaint.context["allowed"])
-    return complaint.because(allowed, "rename it", f"found {shown(str(complaint.path[-1]))}")
+    key, allowed = str(complaint.path[-1]), str(complaint.context["allowed"])
+    remedy = _as_meant(key, complaint) or "rename it"
+    return complaint.because(allowed, remedy, f"found {shown(key)}")
+
+
+def _as_meant(text: str, complaint: _Complaint) -> str | None:
+    """The remedy where the text has its form once its words are joined in another way."""
+    pattern = str(complaint.context["pattern"])
+    if masked(text) != text:  # in another spelling nobody would see that it is a credential
+        return None
+    for other in (dashed(text), snaked(text)):
+        if pattern and re.fullmatch(pattern, other) and len(text) <= _SHORT:
+            return f"write {other}"
+    return None
+
+
+_SHORT: Final = 40
+"""Characters of names."""
+
+
+def dashed(name: str) -> str:
+    """`--maxNumSeqs`, `max_num_seqs` and `MAX_NUM_SEQS` as `max-num-seqs`."""
+    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name.strip("-"))
+    return re.sub(r"[_ ]", "-", parts).lower()
+
+
+def snaked(name: str) -> str:
+    """`hf-home` as `HF_HOME`."""
+    return dashed(name).replace("-", "_").upper()
 
 
 def _no_member(complaint: _Complaint) -> Flaw:
@@ -232,6 +289,8 @@ def _refused(complaint: _Complaint) -> Flaw:
     inner = tuple(part for part in str(context["field"]).split(".") if part)
     at = replace(complaint, path=(*complaint.path, *inner))
     allowed, remedy = str(context["allowed"]), str(context["remedy"])
+    if remedy == NO_HINT and isinstance(at.target, Scalar) and not hides(at.path):
+        remedy = _as_meant(at.target.text, complaint) or remedy
     return at.because(allowed or None, remedy or None, str(context["found"]))
 
 
@@ -250,22 +309,14 @@ _WORDS: Final[dict[str, Callable[[_Complaint], Flaw]]] = {
     "int_type": _not_a_number,
     "int_from_float": _not_a_number,
     "bool_type": _wrong_type,
+    "float_type": _wrong_type,
     "dict_type": _wrong_type,
     "tuple_type": _wrong_type,
     "key": _key,
     "too_long": _too_many,
     "too_short": _too_few,
+    "string_too_short": _too_short,
+    "string_too_long": _too_long_a_text,
     "union": _no_member,
     **dict.fromkeys(_BOUNDS, _out_of_bounds),
 }
-
-
-def _nearest(word: str, allowed: list[str]) -> str | None:
-    """The allowed word that is most like this one, case and separators aside."""
-    plain = {_plain(item): item for item in allowed}
-    near = difflib.get_close_matches(_plain(word), plain, 1, 0.7)
-    return plain[near[0]] if near else None
-
-
-def _plain(word: str) -> str:
-    return word.lower().replace("_", "").replace("-", "")

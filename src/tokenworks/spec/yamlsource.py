@@ -53,6 +53,7 @@ class Scalar:
     text: str
     value: ScalarValue
     column: int = field(default=1, kw_only=True, compare=False)
+    quoted: bool = field(default=False, kw_only=True, compare=False)
 
 
 @dataclass(frozen=True)
@@ -332,7 +333,7 @@ class _Builder:
             self.flaws.append(_flaw(event, path, found, "remove it", "printable text"))
             return Scalar(line, text, UNPRINTABLE.sub("?", text), column=column)
         if not event.implicit[0]:
-            return Scalar(line, text, text, column=column)
+            return Scalar(line, text, text, column=column, quoted=True)
         value = plain_value(text, kubernetes=self._kubernetes)
         if isinstance(value, Ambiguous):
             remedy = f"write {shown(text)} in quotes if text is meant"
