@@ -11,8 +11,6 @@ import pulumi_aws as aws
 
 from components.aws.common import POD_ASSUME, POD_IDENTITY, Tags, aws_managed, named, role, trust
 
-BEFORE_NODES: Final = ("vpc-cni", "kube-proxy", "eks-pod-identity-agent")
-"""Nodes become ready only with these."""
 _ACCOUNTS: Final[Mapping[str, tuple[str, str]]] = {
     "vpc-cni": ("aws-node", "AmazonEKS_CNI_Policy"),
     "aws-ebs-csi-driver": ("ebs-csi-controller-sa", "service-role/AmazonEBSCSIDriverPolicy"),
@@ -26,9 +24,8 @@ class AddonsArgs:
     """Which add-ons of which cluster."""
 
     cluster: pulumi.Input[str]
-    names: Sequence[str]
     versions: Mapping[str, str]
-    """Add-on: its version; others get EKS's default for the cluster's version."""
+    """Add-on: its version."""
     tags: Tags
     after: Sequence[pulumi.Resource] = ()
     """What their pods need first, such as nodes."""
@@ -43,8 +40,8 @@ class Addons(pulumi.ComponentResource):
         self, name: str, args: AddonsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("tokenworks:aws:Addons", name, None, opts)
-        self.addons = [self._addon(f"{name}-{addon}", addon, args) for addon in args.names]
-        self.register_outputs({"names": list(args.names)})
+        self.addons = [self._addon(f"{name}-{addon}", addon, args) for addon in args.versions]
+        self.register_outputs({"versions": dict(args.versions)})
 
     def _addon(self, name: str, addon: str, args: AddonsArgs) -> aws.eks.Addon:
         identities: list[aws.eks.AddonPodIdentityAssociationArgs] = []
@@ -61,7 +58,7 @@ class Addons(pulumi.ComponentResource):
             name,
             cluster_name=args.cluster,
             addon_name=addon,
-            addon_version=args.versions.get(addon),
+            addon_version=args.versions[addon],
             # Ours decides on the first installation; later somebody's own settings stay.
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="PRESERVE",

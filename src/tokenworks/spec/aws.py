@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tokenworks.catalog.aws import Purchase
+from tokenworks.catalog.aws.addons import ADDONS
 from tokenworks.spec.common import Between, Document, Form, Name, Size, quantity_value, refused
 
 NODE_DISKS: Final = "/mnt/k8s-disks/0"
@@ -76,6 +77,18 @@ SecretArn = Annotated[
         r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:ecr-pullthroughcache/[\w/+=.@-]+",
         "the ARN of a secret whose name begins with ecr-pullthroughcache/",
         "ECR reads no other secret",
+    ),
+]
+AddonName = Annotated[
+    str,
+    Form("|".join(ADDONS), "one of " + ", ".join(ADDONS), "others are not installed"),
+]
+AddonVersion = Annotated[
+    str,
+    Form(
+        r"v[0-9]+\.[0-9]+\.[0-9]+-eksbuild\.[0-9]+",
+        "a version such as v1.35.3-eksbuild.17",
+        "`aws eks describe-addon-versions --kubernetes-version 1.35 --addon-name NAME` lists them",
     ),
 ]
 Registry = Literal[
@@ -277,6 +290,10 @@ class AwsCluster(Document):
             "see the releases of awslabs/amazon-eks-ami",
         ),
     ] = Field(description="Release of the node images; nodes never take the newest by themselves.")
+    addon_versions: dict[AddonName, AddonVersion] = Field(
+        default_factory=dict[AddonName, AddonVersion],
+        description="Add-on of EKS: its version; default: the catalog's for kubernetesVersion.",
+    )
     network: AwsNetwork = Field(default=AwsNetwork(), description="The VPC.")
     access: AwsAccess = Field(description="Who reaches the API server.")
     system_pool: SystemPool = Field(description="Nodes without GPUs.")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tokenworks.catalog.aws import Accelerated, instances, zones_by_region
+from tokenworks.catalog.aws.addons import ADDONS, addon_catalogue
 from tokenworks.catalog.gpus import gpu_types
 from tokenworks.spec.aws import NODE_DISKS, AwsCluster, AwsPool
 from tokenworks.spec.environment import Environment, NodePool
@@ -58,6 +59,7 @@ def check_aws(environment: Sourced[Environment]) -> Iterator[Problem]:
         return
     yield from _region(environment, spec.cluster.aws)
     yield from _release(environment, spec.cluster.aws)
+    yield from _addons(environment, spec.cluster.aws)
     yield from _system_pool(environment, spec.cluster.aws)
     yield from _software(environment, spec.cluster.aws)
     yield from _hostname(environment, spec.cluster.aws)
@@ -143,6 +145,39 @@ def _release(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator
             f"found {release}, but kubernetesVersion is {version}",
             f"a release of {version}",
             "raise both together",
+        )
+
+
+def _addons(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
+    """Every add-on has a version that goes with the cluster's."""
+    path: FieldPath = (*_CLUSTER, "addonVersions")
+    minor, known = cluster.kubernetes_version, addon_catalogue()
+    listing = f"aws eks describe-addon-versions --kubernetes-version {minor} --addon-name"
+    lustre = cluster.weights is not None and cluster.weights.lustre is not None
+    for addon in ADDONS:
+        said = cluster.addon_versions.get(addon)
+        used = addon != "aws-fsx-csi-driver" or lustre
+        if said is None and used and known.version(addon, minor) is None:
+            yield environment.problem(
+                (*path, addon),
+                f"is missing, and the catalog knows no version for Kubernetes {minor}",
+                "a version such as v1.35.3-eksbuild.17",
+                f"`{listing} {addon}` lists them",
+            )
+        elif said is not None and not used:
+            yield environment.problem(
+                (*path, addon),
+                "has no meaning: weights.lustre is not there, which the driver mounts",
+                None,
+                "remove it",
+            )
+    proxy = cluster.addon_versions.get("kube-proxy")
+    if proxy is not None and not proxy.startswith(f"v{minor}."):
+        yield environment.problem(
+            (*path, "kube-proxy"),
+            f"found {proxy}, but kubernetesVersion is {minor}",
+            f"a version of {minor}",
+            f"`{listing} kube-proxy` lists them",
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tokenworks.catalog.aws import Accelerated, Purchase, instances
+from tokenworks.catalog.aws.addons import Addon, addon_catalogue
 from tokenworks.spec.aws import AwsCluster, AwsPool
 from tokenworks.spec.common import quantity_value
 from tokenworks.spec.environment import NodePool
@@ -32,6 +33,9 @@ _IMAGES: Final = {
     ("plain", "arm64"): "AL2023_ARM_64_STANDARD",
 }
 SYSTEM_IMAGE: Final = "AL2023_x86_64_STANDARD"
+ADDONS_BEFORE_NODES: Final[tuple[Addon, ...]] = ("vpc-cni", "kube-proxy", "eks-pod-identity-agent")
+"""Nodes become ready only with these."""
+_AFTER_NODES: Final[tuple[Addon, ...]] = ("coredns", "aws-ebs-csi-driver")
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,15 @@ class AwsPlan:
         """Release of the node images; None while nobody has looked it up."""
         return None if self.spec.node_release == "unresolved" else self.spec.node_release
 
+    def addons(self, *, before_nodes: bool) -> dict[str, str]:
+        """Add-ons that come before or after nodes: their versions.
+
+        Versions are known: a document that leaves one open is refused when it is loaded.
+        """
+        names = ADDONS_BEFORE_NODES if before_nodes else addons_after_nodes(self.spec)
+        found = {name: addon_version(self.spec, name) for name in names}
+        return {name: version for name, version in found.items() if version is not None}
+
     @property
     def node_role(self) -> str:
         """Name of the role that nodes run as."""
@@ -114,6 +127,18 @@ class AwsPlan:
     def managed_by(self, manager: str) -> tuple[PoolPlan, ...]:
         """Pools whose nodes it makes."""
         return tuple(pool for pool in self.pools if pool.manager == manager)
+
+
+def addons_after_nodes(cluster: AwsCluster) -> tuple[Addon, ...]:
+    """Add-ons whose pods need nodes."""
+    shared = cluster.weights is not None and cluster.weights.lustre is not None
+    return (*_AFTER_NODES, *(("aws-fsx-csi-driver",) if shared else ()))
+
+
+def addon_version(cluster: AwsCluster, addon: Addon) -> str | None:
+    """What the document says, else the catalogue; None: neither knows."""
+    said = cluster.addon_versions.get(addon)
+    return said or addon_catalogue().version(addon, cluster.kubernetes_version)
 
 
 def plan_of(stack: Stack) -> AwsPlan:
