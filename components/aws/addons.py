@@ -9,8 +9,19 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.common import POD_ASSUME, POD_IDENTITY, Tags, aws_managed, named, role, trust
+from components.aws.common import (
+    POD_ASSUME,
+    POD_IDENTITY,
+    Tags,
+    aws_managed,
+    document,
+    named,
+    role,
+    trust,
+)
+from components.aws.key import disk_statements
 
+_DISKS: Final = "aws-ebs-csi-driver"
 _ACCOUNTS: Final[Mapping[str, tuple[str, str]]] = {
     "vpc-cni": ("aws-node", "AmazonEKS_CNI_Policy"),
     "aws-ebs-csi-driver": ("ebs-csi-controller-sa", "service-role/AmazonEBSCSIDriverPolicy"),
@@ -27,6 +38,8 @@ class AddonsArgs:
     versions: Mapping[str, str]
     """Add-on: its version."""
     tags: Tags
+    volumes_key: pulumi.Input[str]
+    """ARN of the key that disks of claims are encrypted with."""
     after: Sequence[pulumi.Resource] = ()
     """What their pods need first, such as nodes."""
 
@@ -51,9 +64,31 @@ class Addons(pulumi.ComponentResource):
             trusted = trust(POD_IDENTITY, POD_ASSUME)
             made, attached = role(f"{name}-role", trusted, aws_managed(policy), args.tags, self)
             before += attached
+            if addon == _DISKS:
+                before.append(self._disks(f"{name}-key", made, args.volumes_key))
             identities.append(
                 aws.eks.AddonPodIdentityAssociationArgs(role_arn=made.arn, service_account=account)
             )
+        return self._register(name, addon, args, identities, before)
+
+    def _disks(
+        self, name: str, driver: aws.iam.Role, key_arn: pulumi.Input[str]
+    ) -> aws.iam.RolePolicy:
+        """AWS's own policy for the driver knows no keys of ours."""
+        policy = pulumi.Output.from_input(key_arn).apply(
+            lambda arn: document([{"Effect": "Allow", **s} for s in disk_statements(arn)])
+        )
+        child = pulumi.ResourceOptions(parent=self)
+        return aws.iam.RolePolicy(name, role=driver.name, policy=policy, opts=child)
+
+    def _register(
+        self,
+        name: str,
+        addon: str,
+        args: AddonsArgs,
+        identities: list[aws.eks.AddonPodIdentityAssociationArgs],
+        before: list[pulumi.Resource],
+    ) -> aws.eks.Addon:
         return aws.eks.Addon(
             name,
             cluster_name=args.cluster,

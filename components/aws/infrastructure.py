@@ -51,7 +51,8 @@ class Infrastructure(pulumi.ComponentResource):
         self._opts = pulumi.ResourceOptions(parent=self, providers=[provider])
         foundation = Foundation(f"{name}-foundation", FoundationArgs(plan), self._opts)
         control = self._control_plane(name, plan, foundation)
-        early = AddonsArgs(control.name, plan.addons(before_nodes=True), plan.tags)
+        key = foundation.volumes_key.arn
+        early = AddonsArgs(control.name, plan.addons(before_nodes=True), plan.tags, key)
         first = Addons(f"{name}-first", early, self._opts)
         nodes = Nodes(
             f"{name}-nodes",
@@ -59,9 +60,9 @@ class Infrastructure(pulumi.ComponentResource):
             self._opts,
         )
         ready = [nodes.system.group.node_group]
-        late = AddonsArgs(control.name, plan.addons(before_nodes=False), plan.tags, ready)
+        late = AddonsArgs(control.name, plan.addons(before_nodes=False), plan.tags, key, ready)
         Addons(f"{name}-addons", late, self._opts)
-        self._identities(name, plan, control)
+        self._identities(name, plan, control, key)
         self._registry(name, plan, foundation, nodes)
         self.weights = self._weights(name, plan, foundation, control)
         self.certificate = self._certificate(name, plan)
@@ -88,13 +89,21 @@ class Infrastructure(pulumi.ComponentResource):
             self._opts,
         )
 
-    def _identities(self, name: str, plan: AwsPlan, control: ControlPlane) -> None:
+    def _identities(
+        self, name: str, plan: AwsPlan, control: ControlPlane, key_arn: pulumi.Output[str]
+    ) -> None:
         controllers = ControllersArgs(plan.cluster, control.name, plan.tags)
         Controllers(f"{name}-controllers", controllers, self._opts)
         if plan.managed_by("karpenter"):
             arn = f"arn:aws:eks:{plan.spec.region}:{plan.spec.account}:cluster/{plan.cluster}"
             wanted = KarpenterArgs(
-                plan.cluster, control.name, arn, plan.spec.account, plan.node_role, plan.tags
+                plan.cluster,
+                control.name,
+                arn,
+                plan.spec.account,
+                plan.node_role,
+                key_arn,
+                plan.tags,
             )
             Karpenter(f"{name}-karpenter", wanted, self._opts)
 

@@ -160,6 +160,27 @@ def test_outputs_say_where_and_what_to_ask() -> None:
     run(program)
 
 
+def test_the_gateways_service_is_told_what_is_known_only_later() -> None:
+    """The ARN of a certificate that this very run makes; the rendered annotations stay."""
+    later = pulumi.Output.from_input("arn:aws:acm:x")
+    rendered = releases()
+    gateway = next(r for r in rendered if r.name == "gateway").objects[1]
+    gateway["spec"] = {"infrastructure": {"annotations": {"type": "external"}}, "listeners": []}
+
+    def program() -> Any:
+        args = EnvironmentArgs(
+            ClusterArgs(), rendered, {}, gateway_annotations={"certificate": later}
+        )
+        return Environment("prod", args).gateway
+
+    spec = run(program)["Gateway:entry/gateway"].inputs["spec"]
+    assert spec["infrastructure"]["annotations"] == {
+        "type": "external", "certificate": "arn:aws:acm:x",
+    }  # fmt: skip
+    assert spec["listeners"] == []
+    assert gateway["spec"]["infrastructure"]["annotations"] == {"type": "external"}
+
+
 def test_an_environment_without_a_gateway_has_no_address() -> None:
     def program() -> pulumi.Output[Any]:
         environment = Environment("test", EnvironmentArgs(ClusterArgs(), [], {}))

@@ -109,15 +109,23 @@ def istio_values(stack: Stack) -> dict[str, Any]:
     return values
 
 
+def chart_objects(
+    key: str, values: dict[str, Any], tools: RenderTools, name: str | None = None
+) -> tuple[Manifest, ...]:
+    """Objects of an upstream chart, for a namespace that is there already."""
+    component = bill().components[key]
+    assert component.module and component.chart and component.namespace
+    chart = tools.module_dir(component.module) / component.chart
+    return template(tools.helm, chart, name or key, component.namespace, values)
+
+
 def charted(
     key: str, values: dict[str, Any], tools: RenderTools, name: str | None = None
 ) -> tuple[Manifest, ...]:
     """Objects of an upstream chart, its Namespace first."""
-    component = bill().components[key]
-    assert component.module and component.chart and component.namespace
-    chart = tools.module_dir(component.module) / component.chart
-    objects = template(tools.helm, chart, name or key, component.namespace, values)
-    return (namespace_object(component.namespace), *objects)
+    namespace = bill().components[key].namespace
+    assert namespace is not None
+    return (namespace_object(namespace), *chart_objects(key, values, tools, name))
 
 
 def _is_crd(manifest: Manifest) -> bool:

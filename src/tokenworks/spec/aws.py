@@ -305,6 +305,10 @@ class AwsCluster(Document):
         default_factory=dict[str, CachedRegistry],
         description="Prefix of repositories in ECR: the registry they are copies of.",
     )
+    load_balancer: Literal["internal", "internet-facing"] = Field(
+        default="internal",
+        description="Who reaches the gateway: whoever reaches the VPC, or everybody.",
+    )
     dns: Dns | None = Field(default=None, description="Name and certificate of the gateway.")
     cost_center: Annotated[
         str, Form(r"[\w .:/=+@-]{1,128}", "up to 128 letters, digits, blanks and .:/=+@-")

@@ -15,6 +15,7 @@ from tokenworks.catalog.aws import Accelerated, instances, zones_by_region
 from tokenworks.catalog.aws.addons import ADDONS, addon_catalogue
 from tokenworks.catalog.gpus import gpu_types
 from tokenworks.spec.aws import NODE_DISKS, AwsCluster, AwsPool
+from tokenworks.spec.common import duration_seconds
 from tokenworks.spec.environment import Environment, NodePool
 from tokenworks.spec.layout import layout
 from tokenworks.spec.model import ModelRelease
@@ -23,6 +24,10 @@ from tokenworks.spec.sourced import Documents, Sourced, listed
 from tokenworks.spec.topology_rules import role_field
 
 EFA: Final = "vpc.amazonaws.com/efa"
+TLS_PORT: Final = 443
+TLS_IDLE_SECONDS: Final = 350
+"""Of a TLS listener of a network load balancer (Elastic Load Balancing user guide, "Update the TCP
+idle timeout", read 2026-11-30)."""
 _CLUSTER: Final[FieldPath] = ("spec", "cluster", "aws")
 
 
@@ -63,6 +68,7 @@ def check_aws(environment: Sourced[Environment]) -> Iterator[Problem]:
     yield from _system_pool(environment, spec.cluster.aws)
     yield from _software(environment, spec.cluster.aws)
     yield from _hostname(environment, spec.cluster.aws)
+    yield from _certificate(environment, spec.cluster.aws)
     for name, pool in spec.node_pools.items():
         if pool.aws is not None:
             yield from _pool(environment, name, pool, pool.aws, spec.cluster.aws)
@@ -281,6 +287,38 @@ def _hostname(environment: Sourced[Environment], cluster: AwsCluster) -> Iterato
             f"found {gateway.hostname}, which is not in {zone}",
             f"a name that ends in .{zone}",
             "correct the name, or dns.zone",
+        )
+
+
+def _certificate(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
+    """TLS ends at a load balancer, which has its own limits."""
+    gateway = environment.document.spec.gateway
+    if cluster.dns is None:
+        return
+    path: FieldPath = ("spec", "gateway")
+    if gateway.service_type != "LoadBalancer":
+        yield environment.problem(
+            (*path, "serviceType"),
+            f"found {gateway.service_type}, but dns gives a certificate and a name to a load "
+            "balancer",
+            "LoadBalancer",
+            "write it, or remove dns",
+        )
+    if gateway.port != TLS_PORT:
+        yield environment.problem(
+            (*path, "port"),
+            f"found {gateway.port}, but dns gives the gateway a certificate, and clients speak TLS "
+            f"at {TLS_PORT}",
+            str(TLS_PORT),
+            f"write {TLS_PORT}: the load balancer ends TLS there, and has no other listener",
+        )
+    if duration_seconds(gateway.idle_timeout) > TLS_IDLE_SECONDS:
+        yield environment.problem(
+            (*path, "idleTimeout"),
+            f"found {gateway.idle_timeout}, but load balancers with a certificate cut what is "
+            f"silent for {TLS_IDLE_SECONDS}s, and nothing changes that",
+            f"at most {TLS_IDLE_SECONDS}s",
+            "lower it; answers that take longer must be streamed",
         )
 
 

@@ -19,7 +19,11 @@ GPU_LABEL: Final = "nvidia.com/gpu.present"
 """Device plugins and exporters select nodes by it."""
 EFA_LABEL: Final = "tokenworks.dev/efa"
 """Nodes with EFA interfaces carry it."""
+ACCELERATOR_LABEL: Final = "k8s.amazonaws.com/accelerator"
+"""The cluster autoscaler takes nodes with it for GPU nodes, and measures their use in GPUs."""
 GPU: Final = "nvidia.com/gpu"
+_EPHEMERAL_SHARE: Final = 0.8
+"""What pods may use of a node's disk, at the least: the kubelet keeps the rest."""
 _CAPACITY: Final = {
     "on-demand": "ON_DEMAND",
     "reservation": "ON_DEMAND",
@@ -74,7 +78,7 @@ class PoolPlan:
     labels: dict[str, str]
     taints: tuple[TaintPlan, ...]
     resources: dict[str, str]
-    """Extended resources of a node."""
+    """What a node offers that its instance type alone does not tell."""
     gpus: int
 
     @property
@@ -120,9 +124,26 @@ class AwsPlan:
         return f"{self.cluster}-node"
 
     @property
+    def volumes_key(self) -> str:
+        """Name of the key of disks, which stands for its number."""
+        return f"alias/{self.cluster}-volumes"
+
+    @property
     def has_efa(self) -> bool:
         """Whether any pool has EFA."""
         return any(pool.efa_cards for pool in self.pools)
+
+    @property
+    def certified(self) -> bool:
+        """Whether the gateway's name gets a certificate."""
+        return self.spec.dns is not None and self.hostname is not None
+
+    @property
+    def autoscaled(self) -> bool:
+        """Whether any node group may have another size."""
+        system = self.spec.system_pool
+        groups = [(p.least, p.most) for p in self.managed_by("node-group")]
+        return any(least < most for least, most in [(system.min_nodes, system.max_nodes), *groups])
 
     def managed_by(self, manager: str) -> tuple[PoolPlan, ...]:
         """Pools whose nodes it makes."""
@@ -184,18 +205,34 @@ def _pool(
         root_gigabytes=math.ceil(quantity_value(aws.root_volume) / 2**30),
         raid=instance.nvme is not None and instance.nvme.disks > 0,
         folder=None if pool.local_storage is None else pool.local_storage.path,
-        labels={**pool.labels, GPU_LABEL: "true", **({EFA_LABEL: "true"} if efa else {})},
+        labels={
+            **pool.labels,
+            GPU_LABEL: "true",
+            **({ACCELERATOR_LABEL: pool.gpu} if aws.manager == "node-group" else {}),
+            **({EFA_LABEL: "true"} if efa else {}),
+        },
         taints=tuple(TaintPlan(t.key, t.value or "", t.effect) for t in pool.taints),
-        resources=_resources(pool, instance),
+        resources=_resources(pool, aws, instance),
         gpus=instance.accelerator.count,
     )
 
 
-def _resources(pool: NodePool, instance: Accelerated) -> dict[str, str]:
-    found = {GPU: str(instance.accelerator.count)}
+def _resources(pool: NodePool, aws: AwsPool, instance: Accelerated) -> dict[str, str]:
+    found = {
+        GPU: str(instance.accelerator.count),
+        "ephemeral-storage": f"{_ephemeral_gibibytes(aws, instance)}Gi",
+    }
     if pool.rdma is not None:
         pages = instances().efa_hugepages
         size = quantity_value(pages.size) / 2**20
         found[pool.rdma.resource] = str(pool.rdma.per_node)
         found[f"hugepages-{pages.size}"] = f"{int(pages.pages * size)}Mi"
     return found
+
+
+def _ephemeral_gibibytes(aws: AwsPool, instance: Accelerated) -> int:
+    """Disk for pods: the array of NVMe disks where there is one, else the node's own disk."""
+    nvme = instance.nvme
+    local = 0 if nvme is None else nvme.disks * nvme.gigabytes * 10**9
+    size = local or quantity_value(aws.root_volume)
+    return int(float(size) * _EPHEMERAL_SHARE) // 2**30
