@@ -81,13 +81,12 @@ def _component(
     environment: EnvironmentArgs,
     opts: pulumi.ResourceOptions,
 ) -> Release:
-    args = ReleaseArgs(release.objects, after, release.ready_seconds, versions)
-    same = (args.objects, args.after, args.ready_seconds, args.versions)
+    same = (release.objects, after, release.ready_seconds, release.charts, versions)
     if served_name := environment.served_names.get(release.name):
         return Model(release.name, ModelArgs(*same, served_name), opts)
     if release.name == "gateway":
         return Gateway(release.name, GatewayArgs(*same, environment.gateway_annotations), opts)
-    return _kind_of(release)(release.name, args, opts)
+    return _kind_of(release)(release.name, ReleaseArgs(*same), opts)
 
 
 def _kind_of(release: Rendered) -> type[Release]:

@@ -92,7 +92,7 @@ _NAMESPACED = frozenset(
 
 def _empty(releases: Iterable[Release]) -> Iterator[Finding]:
     for release in releases:
-        if not release.objects:
+        if not release.objects and not release.charts:
             yield Finding(
                 "empty-render",
                 "error",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tokenworks.render import platform
 from tokenworks.render.aws.autoscaler import cluster_autoscaler
+from tokenworks.render.aws.gpu_operator import gpu_operator
 from tokenworks.render.aws.karpenter import karpenter
 from tokenworks.render.aws.load_balancer import load_balancer
 from tokenworks.render.aws.node_software import node_software
@@ -20,6 +21,7 @@ from tokenworks.render.aws.storage import disks
 from tokenworks.render.defaults import helm_values
 from tokenworks.render.helm import RenderTools, template
 from tokenworks.render.model import model_ready_seconds, model_values
+from tokenworks.render.rdma import network_operator
 from tokenworks.render.release import Layer, Release
 from tokenworks.render.values import (
     gateway_values,
@@ -115,6 +117,7 @@ def _work(stack: Stack, tools: RenderTools) -> list[Callable[[], list[Release]]]
         lambda: platform.gateway_api(tools),
         lambda: platform.istio(stack, tools),
         lambda: _gateway(stack, tools),
+        lambda: network_operator(stack),
         lambda: _manifests(stack),
     ]
     if enabled.kueue.enabled:
@@ -127,7 +130,8 @@ def _work(stack: Stack, tools: RenderTools) -> list[Callable[[], list[Release]]]
             lambda: load_balancer(stack, tools),
             lambda: cluster_autoscaler(stack),
             lambda: disks(stack),
-            lambda: node_software(stack),
+            lambda: node_software(stack, tools),
+            lambda: gpu_operator(stack),
         ]
     work += [lambda t=t: _tenant(stack, t, tools) for t in stack.tenants]
     work += [lambda m=m: _model(stack, m, tools) for m in stack.models]

@@ -167,7 +167,8 @@ class NodeSoftware(Document):
 
     image: Literal["accelerated", "plain"] = Field(
         default="accelerated",
-        description="accelerated: the EKS image with driver, toolkit and EFA; plain: without.",
+        description="accelerated: the EKS image with driver, toolkit and EFA; plain: without, and "
+        "refused, as nobody else brings a driver for it.",
     )
     driver: Literal["image", "gpu-operator"] = Field(default="image", description="GPU driver.")
     toolkit: Literal["image", "gpu-operator"] = Field(
@@ -180,7 +181,7 @@ class NodeSoftware(Document):
         default="device-plugin", description="What offers EFA interfaces to pods."
     )
     metrics: Literal["dcgm-exporter", "gpu-operator"] = Field(
-        default="dcgm-exporter", description="GPU metrics."
+        default="dcgm-exporter", description="GPU metrics, for namespace monitoring."
     )
     labels: Literal["feature-discovery", "gpu-operator"] = Field(
         default="feature-discovery", description="Labels that describe the GPUs of a node."

@@ -207,25 +207,36 @@ def _system_pool(environment: Sourced[Environment], cluster: AwsCluster) -> Iter
 
 def _software(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
     """Mixes of node software that cannot work: two owners of one part, or none."""
-    software = cluster.node_software
-    image_has = software.image == "accelerated"
+    yield from _image(environment, cluster)
+    yield from _operands(environment, cluster)
+    yield from _dynamic_resources(environment, cluster)
+
+
+def _image(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
+    """Driver and toolkit come with the image: NVIDIA makes none for the Linux of EKS's images
+    (GPU operator with Amazon EKS, docs.nvidia.com, read 2026-11-30)."""
+    software, path = cluster.node_software, (*_CLUSTER, "nodeSoftware")
+    if software.image == "plain":
+        yield environment.problem(
+            (*path, "image"),
+            "found plain, which has no driver, and the GPU operator has none for Amazon Linux, "
+            "which EKS's images are",
+            "accelerated",
+            "write accelerated, or remove it",
+        )
+        return
     for field in ("driver", "toolkit"):
-        owner = getattr(software, field)
-        path = (*_CLUSTER, "nodeSoftware", field)
-        if image_has and owner == "gpu-operator":
+        if getattr(software, field) == "gpu-operator":
             yield environment.problem(
-                path,
+                (*path, field),
                 f"found gpu-operator, but the accelerated image brings its own {field}",
                 "image",
-                "write image, or choose the plain image",
+                "write image, or remove it",
             )
-        if not image_has and owner == "image":
-            yield environment.problem(
-                path,
-                f"found image, but the plain image has no {field}",
-                "gpu-operator",
-                "write gpu-operator, or choose the accelerated image",
-            )
+
+
+def _operands(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
+    software = cluster.node_software
     operator = {f for f in ("gpus", "metrics", "labels") if getattr(software, f) == "gpu-operator"}
     if 0 < len(operator) < 3:
         odd = next(f for f in ("gpus", "metrics", "labels") if f not in operator)
@@ -236,7 +247,6 @@ def _software(environment: Sourced[Environment], cluster: AwsCluster) -> Iterato
             "gpu-operator",
             "let one owner install all three",
         )
-    yield from _dynamic_resources(environment, cluster)
 
 
 def _dynamic_resources(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
