@@ -171,7 +171,8 @@ def test_a_chart_is_fetched_by_its_exact_version_after_its_namespace() -> None:
     )
     (made,) = [r for r in found.values() if r.token == "kubernetes:helm.sh/v4:Chart"]
     assert made.inputs == {
-        "name": "gpu", "chart": "gpu-op", "version": "v1.2", "namespace": "gpu", "values": {"a": True},
+        "name": "gpu", "chart": "gpu-op", "version": "v1.2", "namespace": "gpu",
+        "values": {"a": True},
         "repositoryOpts": {"repo": "https://charts.example.com"},
     }  # fmt: skip
     assert made.above == "tokenworks:platform:Release"
