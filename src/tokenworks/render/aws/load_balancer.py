@@ -21,7 +21,9 @@ _SECRET: Final = "aws-load-balancer-tls"
 _HEALTH_PORT: Final = 15021
 """Istio's gateways tell there whether they serve."""
 _LONGEST_DRAIN: Final = 3600
-_NOT_OURS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Secret")
+_NOT_OURS: Final = (
+    "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Secret", "Service",
+)  # fmt: skip
 
 
 def wants_load_balancer(stack: Stack) -> bool:
@@ -84,8 +86,8 @@ def load_balancer(stack: Stack, tools: RenderTools) -> list[Release]:
         return []
     values = controller_values(plan_of(stack))
     objects = chart_objects(KEY, values, tools)
-    # Its webhooks only help people who write objects for it, and would stop every Service while it
-    # is away; its certificate is another one each time it is rendered.
+    # Its webhooks (and their Service) only help people who write objects for it, and would stop
+    # them all while it is away; its certificate is another one each time it is rendered.
     kept = tuple(o for o in objects if o["kind"] not in _NOT_OURS)
     return [
         crd_release(f"{KEY}-crds", crds(bill().components[KEY], tools)),
