@@ -28,7 +28,8 @@ def annotated(manifest: Manifest, annotations: Mapping[str, pulumi.Input[str]]) 
         return manifest
     spec: Manifest = manifest["spec"]
     infrastructure: Manifest = spec.get("infrastructure") or {}
-    whole = {**(infrastructure.get("annotations") or {}), **annotations}
+    rendered: dict[str, pulumi.Input[str]] = infrastructure.get("annotations") or {}
+    whole = {**rendered, **annotations}
     return {
         **manifest, "spec": {**spec, "infrastructure": {**infrastructure, "annotations": whole}},
     }  # fmt: skip

@@ -46,11 +46,11 @@ class Release(pulumi.ComponentResource):
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         self.children = {}
-        before = [o for release in args.after for o in release.last]
+        before: list[pulumi.Resource] = [o for release in args.after for o in release.last]
         for objects in tiers(args.objects):
-            before = [self._object(manifest, args, before) for manifest in objects]
+            before = [*(self._object(manifest, args, before) for manifest in objects)]
         if args.charts:
-            before = [self._chart(chart, before) for chart in args.charts]
+            before = [*(self._chart(chart, before) for chart in args.charts)]
         self.last = before
         self.register_outputs(self.outputs())
 
