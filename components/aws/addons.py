@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,11 @@ _ACCOUNTS: Final[Mapping[str, tuple[str, str]]] = {
     "aws-fsx-csi-driver": ("fsx-csi-controller-sa", "AmazonFSxFullAccess"),
 }
 """Add-on: its service account, and the policy of AWS's that it needs."""
+_CONFIGURATION: Final[Mapping[str, str]] = {
+    # Otherwise NetworkPolicies are taken, and nothing keeps to them (EKS user guide, "Configure
+    # your cluster for Kubernetes network policies", read 2026-11-30).
+    "vpc-cni": json.dumps({"enableNetworkPolicy": "true"}),
+}
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,7 @@ class Addons(pulumi.ComponentResource):
             cluster_name=args.cluster,
             addon_name=addon,
             addon_version=args.versions[addon],
+            configuration_values=_CONFIGURATION.get(addon),
             # Ours decides on the first installation; later somebody's own settings stay.
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="PRESERVE",

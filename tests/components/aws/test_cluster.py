@@ -101,6 +101,13 @@ def test_every_add_on_has_the_version_of_the_catalogue_or_the_document() -> None
     assert said["test-first-vpc-cni"].inputs["addonVersion"] == found["vpc-cni"]["addonVersion"]
 
 
+def test_network_policies_are_kept_to() -> None:
+    """Without it the API server takes them, and every pod talks to every other."""
+    values = {a.name: a.inputs.get("configurationValues") for a in of(built(), "eks:Addon")}
+    said = {name: json.loads(text) for name, text in values.items() if text is not None}
+    assert said == {"test-first-vpc-cni": {"enableNetworkPolicy": "true"}}
+
+
 def test_the_node_role_may_do_what_a_node_does_and_no_more() -> None:
     found = built()
     attached = {
