@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pulumi
 
 from components.cluster import Cluster, ClusterArgs
 from components.crds import CustomResourceDefinitions, served_versions
-from components.gateway import Gateway
+from components.gateway import Gateway, GatewayArgs
 from components.model import Model, ModelArgs
 from components.objects import logical_name, token
 from components.release import Release, ReleaseArgs
@@ -27,6 +27,10 @@ class EnvironmentArgs:
     """In an order in which each comes after what it needs."""
     served_names: Mapping[str, str]
     """Release of a model: the `model` field of requests."""
+    gateway_annotations: Mapping[str, pulumi.Input[str]] = field(
+        default_factory=dict[str, pulumi.Input[str]]
+    )
+    """Annotations of the gateway's Service beside the rendered ones."""
 
 
 class Environment(pulumi.ComponentResource):
@@ -56,7 +60,7 @@ class Environment(pulumi.ComponentResource):
         built: dict[str, Release] = {}
         for release in args.releases:
             after = [built[need] for need in release.needs if need in built]
-            built[release.name] = _component(release, after, versions, args.served_names, applied)
+            built[release.name] = _component(release, after, versions, args, applied)
         gateways = [r for r in built.values() if isinstance(r, Gateway)]
         self.provider, self.has_gateway = cluster.provider, bool(gateways)
         self.ready_tenants = [o for r in built.values() if isinstance(r, Tenant) for o in r.last]
@@ -74,21 +78,20 @@ def _component(
     release: Rendered,
     after: Sequence[Release],
     versions: Mapping[tuple[str, str], Sequence[str]],
-    served_names: Mapping[str, str],
+    environment: EnvironmentArgs,
     opts: pulumi.ResourceOptions,
 ) -> Release:
-    args = ReleaseArgs(release.objects, after, release.ready_seconds, versions)
-    if served_name := served_names.get(release.name):
-        whole = ModelArgs(args.objects, args.after, args.ready_seconds, args.versions, served_name)
-        return Model(release.name, whole, opts)
-    return _kind_of(release)(release.name, args, opts)
+    same = (release.objects, after, release.ready_seconds, release.charts, versions)
+    if served_name := environment.served_names.get(release.name):
+        return Model(release.name, ModelArgs(*same, served_name), opts)
+    if release.name == "gateway":
+        return Gateway(release.name, GatewayArgs(*same, environment.gateway_annotations), opts)
+    return _kind_of(release)(release.name, ReleaseArgs(*same), opts)
 
 
 def _kind_of(release: Rendered) -> type[Release]:
     if release.layer == "crds":
         return CustomResourceDefinitions
-    if release.name == "gateway":
-        return Gateway
     return Tenant if release.name.startswith("tenant-") else Release
 
 

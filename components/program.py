@@ -55,7 +55,7 @@ def build(program: Program) -> None:
     cluster = ClusterArgs(made.kubeconfig, None, layers.identity(program.stack))
     if tuple(program.layers) == ("serving",):
         _reads_platform(program)
-    environment = _environment(program, cluster)
+    environment = _environment(program, cluster, layers.gateway_annotations(made))
     if "platform" in program.layers:
         layers.platform(program.stack, made, environment)
     _export(environment)
@@ -71,8 +71,13 @@ def _reads_platform(program: Program) -> None:
     pulumi.export("gateway", reference.output("gateway"))
 
 
-def _environment(program: Program, cluster: ClusterArgs) -> Environment:
-    args = EnvironmentArgs(cluster, program.released(), _served(program))
+def _environment(
+    program: Program,
+    cluster: ClusterArgs,
+    gateway_annotations: Mapping[str, pulumi.Input[str]] | None = None,
+) -> Environment:
+    told = gateway_annotations or {}
+    args = EnvironmentArgs(cluster, program.released(), _served(program), told)
     return Environment(program.stack.name, args)
 
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pulumi
+from pulumi_kubernetes.helm import v4 as helm
 
 from components.objects import KubernetesObject, group_of
 from components.ordering import tiers
+from tokenworks.render.release import RemoteChart
 from tokenworks.spec.stack import Manifest
 
 
@@ -21,6 +23,8 @@ class ReleaseArgs:
     """Releases that must be ready first."""
     ready_seconds: float = 600.0
     """How long one object may take to become ready."""
+    charts: Sequence[RemoteChart] = ()
+    """Charts that are fetched and rendered now, after the objects."""
     versions: Mapping[tuple[str, str], Sequence[str]] = field(
         default_factory=dict[tuple[str, str], Sequence[str]]
     )
@@ -34,7 +38,7 @@ class Release(pulumi.ComponentResource):
 
     children: dict[tuple[str, str], KubernetesObject]
     """Kind and name: the object."""
-    last: list[KubernetesObject]
+    last: list[pulumi.Resource]
     """What to wait for in order to wait for the whole."""
 
     def __init__(
@@ -42,14 +46,16 @@ class Release(pulumi.ComponentResource):
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         self.children = {}
-        before = [o for release in args.after for o in release.last]
+        before: list[pulumi.Resource] = [o for release in args.after for o in release.last]
         for objects in tiers(args.objects):
-            before = [self._object(manifest, args, before) for manifest in objects]
+            before = [*(self._object(manifest, args, before) for manifest in objects)]
+        if args.charts:
+            before = [*(self._chart(chart, before) for chart in args.charts)]
         self.last = before
         self.register_outputs(self.outputs())
 
     def _object(
-        self, manifest: Manifest, args: ReleaseArgs, before: list[KubernetesObject]
+        self, manifest: Manifest, args: ReleaseArgs, before: list[pulumi.Resource]
     ) -> KubernetesObject:
         limit = f"{args.ready_seconds:.0f}s"
         own = str(manifest["apiVersion"]).rpartition("/")[2]
@@ -63,6 +69,21 @@ class Release(pulumi.ComponentResource):
         child = KubernetesObject(manifest, opts, [v for v in served if v != own])
         self.children[(str(manifest["kind"]), str(manifest["metadata"]["name"]))] = child
         return child
+
+    def _chart(self, chart: RemoteChart, before: list[pulumi.Resource]) -> helm.Chart:
+        """Rendered by the provider, each object a resource of its own; no release of Helm's."""
+        return helm.Chart(
+            f"{chart.name}-chart",
+            helm.ChartArgs(
+                name=chart.name,
+                chart=chart.chart,
+                version=chart.version,
+                namespace=chart.namespace,
+                repository_opts=helm.RepositoryOptsArgs(repo=chart.repository),
+                values=chart.values,
+            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(before)),
+        )
 
     def retains(self, manifest: Manifest) -> bool:
         """Whether the object stays in the cluster when it leaves the release."""

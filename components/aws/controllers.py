@@ -58,7 +58,7 @@ def load_balancer_policy(cluster: str) -> str:
         {"Sid": "TagBorn", "Action": "elasticloadbalancing:AddTags",
          "Resource": "arn:aws:elasticloadbalancing:*:*:*",
          "Condition": {"StringEquals": {"elasticloadbalancing:CreateAction": [
-             "CreateLoadBalancer", "CreateTargetGroup"]}}},
+             "CreateLoadBalancer", "CreateTargetGroup", "CreateListener", "CreateRule"]}}},
         {"Sid": "Groups", "Action": _GROUP, "Resource": "*", "Condition": has},
         {"Sid": "Change", "Action": _CHANGE, "Resource": "*", "Condition": has},
         {"Sid": "Role", "Action": "iam:CreateServiceLinkedRole", "Resource": "*",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import pulumi
 import pulumi_aws as aws
 
 from components.aws.access import kubeconfig
-from components.aws.addons import BEFORE_NODES, Addons, AddonsArgs
+from components.aws.addons import Addons, AddonsArgs
 from components.aws.controllers import Controllers, ControllersArgs
 from components.aws.dns import Certificate, CertificateArgs
 from components.aws.eks import ControlPlane, ControlPlaneArgs
@@ -19,8 +18,6 @@ from components.aws.nodes import Nodes, NodesArgs
 from components.aws.registry import RegistryCache, RegistryCacheArgs, Upstream
 from components.aws.weights import Weights, WeightsArgs
 from tokenworks.render.aws import AwsPlan
-
-_AFTER_NODES: Final = ("coredns", "aws-ebs-csi-driver")
 
 
 @dataclass(frozen=True)
@@ -54,19 +51,18 @@ class Infrastructure(pulumi.ComponentResource):
         self._opts = pulumi.ResourceOptions(parent=self, providers=[provider])
         foundation = Foundation(f"{name}-foundation", FoundationArgs(plan), self._opts)
         control = self._control_plane(name, plan, foundation)
-        first = Addons(
-            f"{name}-first", AddonsArgs(control.name, BEFORE_NODES, {}, plan.tags), self._opts
-        )
+        key = foundation.volumes_key.arn
+        early = AddonsArgs(control.name, plan.addons(before_nodes=True), plan.tags, key)
+        first = Addons(f"{name}-first", early, self._opts)
         nodes = Nodes(
             f"{name}-nodes",
             NodesArgs(plan, foundation, control, args.user, first.addons),
             self._opts,
         )
         ready = [nodes.system.group.node_group]
-        csi = ("aws-fsx-csi-driver",) if spec.weights and spec.weights.lustre else ()
-        later = AddonsArgs(control.name, (*_AFTER_NODES, *csi), {}, plan.tags, ready)
-        Addons(f"{name}-addons", later, self._opts)
-        self._identities(name, plan, control)
+        late = AddonsArgs(control.name, plan.addons(before_nodes=False), plan.tags, key, ready)
+        Addons(f"{name}-addons", late, self._opts)
+        self._identities(name, plan, control, key)
         self._registry(name, plan, foundation, nodes)
         self.weights = self._weights(name, plan, foundation, control)
         self.certificate = self._certificate(name, plan)
@@ -93,13 +89,21 @@ class Infrastructure(pulumi.ComponentResource):
             self._opts,
         )
 
-    def _identities(self, name: str, plan: AwsPlan, control: ControlPlane) -> None:
+    def _identities(
+        self, name: str, plan: AwsPlan, control: ControlPlane, key_arn: pulumi.Output[str]
+    ) -> None:
         controllers = ControllersArgs(plan.cluster, control.name, plan.tags)
         Controllers(f"{name}-controllers", controllers, self._opts)
         if plan.managed_by("karpenter"):
             arn = f"arn:aws:eks:{plan.spec.region}:{plan.spec.account}:cluster/{plan.cluster}"
             wanted = KarpenterArgs(
-                plan.cluster, control.name, arn, plan.spec.account, plan.node_role, plan.tags
+                plan.cluster,
+                control.name,
+                arn,
+                plan.spec.account,
+                plan.node_role,
+                key_arn,
+                plan.tags,
             )
             Karpenter(f"{name}-karpenter", wanted, self._opts)
 

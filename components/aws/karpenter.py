@@ -10,6 +10,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.aws.common import Tags, document, named
+from components.aws.key import disk_statements
 from components.aws.pod_identity import PodIdentity, PodIdentityArgs
 
 EVENTS: Final = {
@@ -41,10 +42,12 @@ class KarpenterArgs:
     cluster_arn: str
     account: str
     node_role: str
+    volumes_key: pulumi.Input[str]
+    """ARN of the key that disks of nodes are encrypted with."""
     tags: Tags
 
 
-def controller_policy(args: KarpenterArgs, queue_arn: str) -> str:
+def controller_policy(args: KarpenterArgs, queue_arn: str, key_arn: str) -> str:
     """Nodes of its own cluster only: they carry the cluster's tag from their first moment."""
     tag = f"kubernetes.io/cluster/{args.cluster}"
     asked, has = f"aws:RequestTag/{tag}", f"aws:ResourceTag/{tag}"
@@ -78,6 +81,8 @@ def controller_policy(args: KarpenterArgs, queue_arn: str) -> str:
         {"Sid": "Profiles", "Action": _PROFILES, "Resource": profiles},
         {"Sid": "Queue", "Resource": queue_arn,
          "Action": ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"]},
+        # It launches nodes in its own name: without the key their disks end before they start.
+        *disk_statements(key_arn),
     ]  # fmt: skip
     return document([{"Effect": "Allow", **statement} for statement in statements])
 
@@ -114,7 +119,9 @@ class Karpenter(pulumi.ComponentResource):
             )
         identity = PodIdentityArgs(
             args.cluster_name, "karpenter", "karpenter", args.tags,
-            policy=queue.arn.apply(lambda arn: controller_policy(args, arn)),
+            policy=pulumi.Output.all(queue.arn, args.volumes_key).apply(
+                lambda known: controller_policy(args, known[0], known[1])
+            ),
         )  # fmt: skip
         PodIdentity(f"{name}-controller", identity, child)
         self.register_outputs({"queue": queue.name})

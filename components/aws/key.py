@@ -54,6 +54,15 @@ def key_policy(args: KeyArgs) -> str:
     return document(statements)
 
 
+def disk_statements(key_arn: str) -> list[dict[str, Any]]:
+    """What whoever makes encrypted disks may do with their key: use it, and let EC2 use it."""
+    return [
+        {"Sid": "DiskKey", "Action": _USE, "Resource": key_arn},
+        {"Sid": "DiskGrants", "Action": "kms:CreateGrant", "Resource": key_arn,
+         "Condition": {"Bool": {"kms:GrantIsForAWSResource": "true"}}},
+    ]  # fmt: skip
+
+
 class Key(pulumi.ComponentResource):
     """A key that rotates every year, under a name."""
 

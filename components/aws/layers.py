@@ -15,6 +15,7 @@ from components.environment import Environment
 from components.references import Reference
 from tokenworks.errors import TokenworksError
 from tokenworks.render.aws import AwsPlan, plan_of
+from tokenworks.render.aws.load_balancer import CERTIFICATE
 from tokenworks.spec.stack import Stack
 
 
@@ -25,6 +26,8 @@ class Made:
     plan: AwsPlan
     kubeconfig: pulumi.Output[str]
     weights: Mapping[str, pulumi.Output[Any]]
+    certificate: pulumi.Output[str] | None
+    """Of the gateway's name; None where it has none."""
     exports: Mapping[str, Any]
 
 
@@ -40,10 +43,12 @@ def infrastructure(stack: Stack, user: int, *, read: bool) -> Made:
     plan = plan_of(stack)
     if read:
         wanted = ["kubeconfig", *(("weights",) if plan.spec.weights else ())]
+        wanted += ["certificate"] if plan.certified else []
         reference = Reference(f"{stack.name}-infrastructure", wanted)
         found = reference.output("weights") if plan.spec.weights else None
         weights = {} if found is None else {k: _part(found, k) for k in _files(plan)}
-        return Made(plan, reference.output("kubeconfig"), weights, {})
+        certificate = reference.output("certificate") if plan.certified else None
+        return Made(plan, reference.output("kubeconfig"), weights, certificate, {})
     made = Infrastructure(stack.name, InfrastructureArgs(plan, user))
     exports: dict[str, Any] = {}
     exports["kubeconfig"] = made.kubeconfig
@@ -51,7 +56,12 @@ def infrastructure(stack: Stack, user: int, *, read: bool) -> Made:
         exports["weights"] = made.weights
     if made.certificate is not None:
         exports["certificate"] = made.certificate
-    return Made(plan, made.kubeconfig, made.weights, exports)
+    return Made(plan, made.kubeconfig, made.weights, made.certificate, exports)
+
+
+def gateway_annotations(made: Made) -> dict[str, pulumi.Input[str]]:
+    """What the gateway's load balancer is told of things that were made for it."""
+    return {} if made.certificate is None else {CERTIFICATE: made.certificate}
 
 
 def platform(stack: Stack, made: Made, environment: Environment) -> None:

@@ -107,14 +107,21 @@ class NodeGroup(pulumi.ComponentResource):
             ),
         )
         scaling = self.node_group.resources.apply(_autoscaling_group)
-        for number, (key, value) in enumerate(sorted(template_tags(args).items())):
+        for key, value in sorted(template_tags(args).items()):
+            # By its key: by number, one tag more would give each that follows another's key, and
+            # deleting the old one of that key would delete the new one too.
             aws.autoscaling.Tag(
-                f"{name}-template-{number}",
+                f"{name}-{_slug(key)}",
                 autoscaling_group_name=scaling,
                 tag=aws.autoscaling.TagTagArgs(key=key, value=value, propagate_at_launch=False),
                 opts=pulumi.ResourceOptions(parent=self),
             )
         self.register_outputs({"name": self.node_group.node_group_name})
+
+
+def _slug(key: str) -> str:
+    """What the tag says of a node, as a part of a name."""
+    return key.removeprefix(f"{_TEMPLATE}/").replace("/", "-")
 
 
 def _autoscaling_group(resources: Sequence[aws.eks.outputs.NodeGroupResource]) -> str:

@@ -13,7 +13,7 @@ from google.protobuf import empty_pb2
 
 from local.aws_standin import schema
 from local.aws_standin.services import Checker
-from local.aws_standin.values import properties, same
+from local.aws_standin.values import found, properties, same
 from local.pulumi_host.stubs import plugin_pb2, provider_pb2_grpc
 from local.pulumi_host.stubs import provider_pb2 as pb
 
@@ -33,7 +33,9 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         self._checker = Checker()
         self.resources = 0
         data = yaml.safe_load((Path(__file__).parent / "operations.yaml").read_text())
-        self._replaces: dict[str, list[str]] = data["replaces"]
+        self._replaces: dict[str, list[str]] = {
+            token: entry["properties"] for token, entry in data["replaces"].items()
+        }
 
     def summary(self) -> str:
         """What was checked."""
@@ -87,7 +89,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         names = before.keys() | after.keys()
         changed = sorted(n for n in names if not same(before.get(n), after.get(n)))
         changed = [name for name in changed if name not in left]
-        replaces = [name for name in changed if name in self._replaces.get(token, [])]
+        paths = self._replaces.get(token, [])
+        replaces = [name for name in changed if _needs_another(name, paths, before, after)]
         some = pb.DiffResponse.DIFF_SOME if changed else pb.DiffResponse.DIFF_NONE
         return pb.DiffResponse(changes=some, diffs=changed, replaces=replaces)
 
@@ -118,6 +121,14 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def Cancel(self, request: empty_pb2.Empty, context: Context) -> empty_pb2.Empty:
         """Nothing runs."""
         return empty_pb2.Empty()
+
+
+def _needs_another(
+    name: str, paths: list[str], before: dict[str, Any], after: dict[str, Any]
+) -> bool:
+    """Whether the change of a property is one that cannot be made in place."""
+    inside = [path for path in paths if path.partition(".")[0] == name]
+    return any(not same(found(before, path), found(after, path)) for path in inside)
 
 
 def _refuse(context: Any) -> NoReturn:

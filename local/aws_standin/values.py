@@ -30,6 +30,15 @@ def properties(message: Struct) -> dict[str, Any]:
     return cast("dict[str, Any]", plain(MessageToDict(message)))
 
 
+def found(inputs: Any, path: str) -> Any:
+    """What stands at a dotted path; None where nothing does, `UNKNOWN` below what is unknown."""
+    for name in path.split("."):
+        if inputs == UNKNOWN:
+            return UNKNOWN
+        inputs = cast("dict[str, Any]", inputs).get(name) if isinstance(inputs, dict) else None
+    return inputs
+
+
 def same(before: Any, after: Any) -> bool:
     """Whether two values are alike as far as both are known."""
     if UNKNOWN in (before, after):

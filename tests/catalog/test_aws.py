@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from typing import get_args
+
 import pytest
+from pydantic import ValidationError
 
 from tokenworks.catalog.aws import Accelerated, instances, zones_by_region
+from tokenworks.catalog.aws.addons import ADDONS, Addon, AddonCatalogue, addon_catalogue
 from tokenworks.catalog.gpus import gpu_types
+from tokenworks.spec.aws import KubernetesVersion
 
 FAMILIES = {
     "g5", "g6", "g6e", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300", "p6e-gb200",
@@ -80,3 +86,40 @@ def test_zones_are_named_after_their_region() -> None:
     for region, zones in zones_by_region().items():
         assert zones
         assert all(zone[:-1] == region for zone in zones)
+
+
+# Add-ons
+
+MINORS = get_args(KubernetesVersion)
+
+
+@pytest.mark.parametrize("addon", ADDONS)
+def test_an_add_on_has_a_version_or_is_said_to_have_none(addon: Addon) -> None:
+    assert set(addon_catalogue().addons[addon]) == set(MINORS)
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_the_proxy_is_of_the_clusters_own_version(minor: str) -> None:
+    version = addon_catalogue().version("kube-proxy", minor)
+    assert version is not None
+    assert version.startswith(f"v{minor}.")
+
+
+def test_a_version_that_no_source_names_is_none() -> None:
+    assert addon_catalogue().version("aws-fsx-csi-driver", "1.36") is None
+    assert addon_catalogue().version("coredns", "1.20") is None
+
+
+def test_every_version_is_exact_and_names_its_source() -> None:
+    catalogue = addon_catalogue()
+    versions = [v for each in catalogue.addons.values() for v in each.values() if v.known]
+    assert len(versions) > 10
+    assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", v.version) for v in versions)
+    assert {v.source for v in versions} == set(catalogue.sources)
+
+
+def test_a_version_without_a_source_is_refused() -> None:
+    data = addon_catalogue().model_dump(by_alias=True)
+    data["addons"]["coredns"]["1.35"]["source"] = None
+    with pytest.raises(ValidationError):
+        AddonCatalogue.model_validate(data)

@@ -12,7 +12,7 @@ import pytest
 from components import ClusterArgs, Environment, EnvironmentArgs, cluster_of
 from tests.components.recorder import Manifest, Registered, crd, manifest, run
 from tokenworks.errors import TokenworksError
-from tokenworks.render.release import Release
+from tokenworks.render.release import Release, RemoteChart
 from tokenworks.spec.common import Metadata
 from tokenworks.spec.environment import Cluster, EnvironmentSpec
 from tokenworks.spec.environment import Environment as Document
@@ -158,6 +158,47 @@ def test_outputs_say_where_and_what_to_ask() -> None:
         return environment.gateway.apply(_must_be_the_address)
 
     run(program)
+
+
+def test_a_chart_is_fetched_by_its_exact_version_after_its_namespace() -> None:
+    chart = RemoteChart("gpu", "https://charts.example.com", "gpu-op", "v1.2", "gpu", {"a": True})
+    namespace = manifest("Namespace", "gpu")
+    found = built(
+        [
+            Release("gpu", "operators", "gpu", (namespace,), charts=(chart,)),
+            Release("devices", "platform", "", (manifest("ConfigMap", "d"),), ("gpu",)),
+        ]
+    )
+    (made,) = [r for r in found.values() if r.token == "kubernetes:helm.sh/v4:Chart"]
+    assert made.inputs == {
+        "name": "gpu", "chart": "gpu-op", "version": "v1.2", "namespace": "gpu",
+        "values": {"a": True},
+        "repositoryOpts": {"repo": "https://charts.example.com"},
+    }  # fmt: skip
+    assert made.above == "tokenworks:platform:Release"
+    assert made.depends_on == {"Namespace:gpu"}
+    assert "gpu-chart" in found["ConfigMap:d"].depends_on
+
+
+def test_the_gateways_service_is_told_what_is_known_only_later() -> None:
+    """The ARN of a certificate that this very run makes; the rendered annotations stay."""
+    later = pulumi.Output.from_input("arn:aws:acm:x")
+    rendered = releases()
+    gateway = next(r for r in rendered if r.name == "gateway").objects[1]
+    gateway["spec"] = {"infrastructure": {"annotations": {"type": "external"}}, "listeners": []}
+
+    def program() -> Any:
+        args = EnvironmentArgs(
+            ClusterArgs(), rendered, {}, gateway_annotations={"certificate": later}
+        )
+        return Environment("prod", args).gateway
+
+    spec = run(program)["Gateway:entry/gateway"].inputs["spec"]
+    assert spec["infrastructure"]["annotations"] == {
+        "type": "external", "certificate": "arn:aws:acm:x",
+    }  # fmt: skip
+    assert spec["listeners"] == []
+    assert gateway["spec"]["infrastructure"]["annotations"] == {"type": "external"}
 
 
 def test_an_environment_without_a_gateway_has_no_address() -> None:

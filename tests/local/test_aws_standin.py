@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import grpc
 import pytest
+import yaml
 from google.protobuf.struct_pb2 import Struct
 
 from local.aws_standin import schema, services
 from local.aws_standin.provider import REFUSAL, Provider
 from local.aws_standin.values import UNKNOWN, plain, same
 from local.pulumi_host.stubs import provider_pb2 as pb
+from tests.repo.tree import ROOT
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
 SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "value": "x"}
@@ -191,3 +194,62 @@ def test_sizes_that_the_autoscaler_keeps_are_no_change() -> None:
         ignoreChanges=["labels"],
     )  # fmt: skip
     assert list(Provider("1").Diff(request, _Context()).diffs) == []  # type: ignore[arg-type]
+
+
+# What cannot be changed in place, and where that was read
+
+
+OPERATIONS = yaml.safe_load((ROOT / "local/aws_standin/operations.yaml").read_text())
+REPLACES: dict[str, dict[str, Any]] = OPERATIONS["replaces"]
+
+
+def made() -> set[str]:
+    """Types of AWS that the environments of this repository register."""
+    trees = (ROOT / "tests/offline/golden").glob("*.txt")
+    return {t for f in trees for t in re.findall(r"\baws:\S+/\S+:\S+", f.read_text())}
+
+
+def test_every_type_that_is_made_was_looked_up_or_is_said_not_to_be() -> None:
+    assert len(made()) > 40
+    assert set(REPLACES) & set(OPERATIONS["unread"]) == set()
+    assert made() == set(REPLACES) | set(OPERATIONS["unread"])
+
+
+@pytest.mark.parametrize("token", REPLACES)
+def test_what_is_listed_is_sourced_sorted_and_known_to_the_sdk(token: str) -> None:
+    entry = REPLACES[token]
+    assert entry["source"] in OPERATIONS["sources"]
+    assert entry["properties"] == sorted(set(entry["properties"]))
+    for path in entry["properties"]:
+        assert _known(token, path), f"{token} has no {path}"
+
+
+def _known(token: str, path: str) -> bool:
+    """Whether the SDK knows an input, whatever its type."""
+    inputs: Any = UNKNOWN
+    for name in reversed(path.split(".")):
+        inputs = {name: inputs}
+    wrong = of_types(token, inputs)
+    return not any(why.startswith("no such property") for why in wrong.values())
+
+
+def test_an_input_that_is_not_there_would_be_found() -> None:
+    assert not _known(GROUP, "amiTypes")
+    assert not _known(GROUP, "launchTemplate.ids")
+
+
+@pytest.mark.parametrize(
+    ("changed", "replaced"),
+    [({"id": "lt-2", "version": "1"}, True), ({"id": "lt-1", "version": "2"}, False),
+     ({"id": UNKNOWN, "version": "2"}, False)],
+)  # fmt: skip
+def test_a_part_of_a_property_may_decide(changed: dict[str, Any], replaced: bool) -> None:
+    before = group(launchTemplate={"id": "lt-1", "version": "1"})
+    request = pb.DiffRequest(
+        urn=f"urn:pulumi:s::p::{GROUP}::n",
+        old_inputs=struct(**before),
+        news=struct(**before | {"launchTemplate": changed}),
+    )
+    response = Provider("1").Diff(request, _Context())  # type: ignore[arg-type]
+    assert list(response.diffs) == ["launchTemplate"]
+    assert list(response.replaces) == (["launchTemplate"] if replaced else [])

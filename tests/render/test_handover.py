@@ -8,7 +8,7 @@ import pytest
 
 from local.toolchain import module_dir
 from tokenworks.render import RenderTools, handover, render
-from tokenworks.render.release import Release
+from tokenworks.render.release import Release, RemoteChart
 from tokenworks.spec.load import environment_names, load_stack
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,8 @@ def test_nothing_is_lost_on_the_way(name: str, helm: Path, tmp_path: Path) -> No
 def test_it_is_whole_and_for_its_owner_alone(tmp_path: Path) -> None:
     file = tmp_path / "rendered.json"
     for name in ("one", "two"):
-        release = Release(name, "models", "x", ({"n": 1, "t": "ü"},), ("a", "b"), 12.5)
+        chart = RemoteChart("c", "https://charts", "c", "1.2.3", "x", {"n": [1, None]})
+        release = Release(name, "models", "x", ({"n": 1, "t": "ü"},), ("a", "b"), 12.5, (chart,))
         handover.write([release], file)
         assert handover.read(file) == (release,)
     assert file.stat().st_mode & 0o777 == 0o600

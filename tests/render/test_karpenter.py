@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from local.toolchain import module_dir
 from tests.components.aws.environments import ACCOUNT, G6, P5, changed, plan
+from tests.render.karpenter_objects import karpenter_objects
 from tokenworks.catalog.bill import bill
+from tokenworks.check.conform import validate_schemas
+from tokenworks.check.schemas import build_schemas
 from tokenworks.render.aws import AwsPlan
 from tokenworks.render.aws.karpenter import karpenter_values, node_class, node_pool
 from tokenworks.render.helm import parse
@@ -96,27 +100,31 @@ def test_the_controller_knows_its_cluster_and_its_queue() -> None:
     assert ACCOUNT not in str(karpenter_values(found))
 
 
-def test_every_field_is_one_of_the_pinned_versions() -> None:
-    """A field that the CRD does not have would be dropped without a word."""
-    folder = module_dir("github.com/aws/karpenter-provider-aws") / bill().components[
-        "karpenter"
-    ].crds[0]  # fmt: skip
-    _, class_, pool = made(changed(P5K, purchase="reservation", reservation="cr-0123456789abcdef0"))
-    for name, spec in (
-        ("karpenter.k8s.aws_ec2nodeclasses", class_), ("karpenter.sh_nodepools", pool),
-    ):  # fmt: skip
-        (definition,) = parse((folder / f"{name}.yaml").read_text())
-        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-        _all_known(spec, schema["properties"]["spec"], name)
+# Against the pinned CRDs
 
 
-def _all_known(value: Any, schema: dict[str, Any], path: str) -> None:
-    if isinstance(value, dict) and "properties" in schema:
-        assert value.keys() <= schema["properties"].keys(), path
-        for key, item in value.items():
-            _all_known(item, schema["properties"][key], f"{path}.{key}")
-    elif isinstance(value, list):
-        for item in value:
-            _all_known(item, schema["items"], f"{path}[]")
-    elif "enum" in schema:
-        assert value in schema["enum"], path
+@pytest.fixture(scope="module")
+def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Strict schemas: a field that the CRD does not have would be dropped without a word."""
+    component = bill().components["karpenter"]
+    assert component.module is not None
+    folder = module_dir(component.module) / component.crds[0]
+    definitions = [o for file in sorted(folder.glob("*.yaml")) for o in parse(file.read_text())]
+    openapi = module_dir("k8s.io/kubernetes") / "api" / "openapi-spec" / "v3"
+    return build_schemas(openapi, definitions, tmp_path_factory.mktemp("schemas"))
+
+
+@pytest.mark.kubeconform
+def test_every_pool_fits_the_crds_of_the_pinned_version(kubeconform: Path, schemas: Path) -> None:
+    objects = karpenter_objects()
+    assert {o["kind"] for o in objects} == {"EC2NodeClass", "NodePool"}
+    assert validate_schemas(objects, kubeconform, schemas) == []
+
+
+@pytest.mark.kubeconform
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_misspelt_field_would_be_found(place: int, kubeconform: Path, schemas: Path) -> None:
+    broken = karpenter_objects()[place]
+    broken["spec"]["tagz"] = {}
+    (finding,) = validate_schemas([broken], kubeconform, schemas)
+    assert "tagz" in finding.message

@@ -1,68 +1,129 @@
-"""Device plugins: one for each resource, on the nodes that have it, whatever their taints."""
+"""Node software: one owner for each part, on the nodes that have the devices."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from local.toolchain import module_dir
+from tests.render import aws_stacks
 from tokenworks.render.aws import plan_of
+from tokenworks.render.aws.gpu_operator import gpu_operator
 from tokenworks.render.aws.node_software import node_software
-from tokenworks.spec.load import load_stack
+from tokenworks.render.helm import RenderTools
 from tokenworks.spec.stack import Stack
 
-ROOT = Path(__file__).resolve().parents[2]
+OPERATOR = {"gpus": "gpu-operator", "metrics": "gpu-operator", "labels": "gpu-operator"}
+TOLERATED = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+pytestmark = pytest.mark.helm
 
 
 def changed(**software: str) -> Stack:
     """prod with other owners of node software."""
-    stack = load_stack(ROOT, "prod")
-    aws = stack.environment.spec.cluster.aws
-    assert aws is not None
-    owners = aws.node_software.model_copy(update=software)
-    cluster = stack.environment.spec.cluster.model_copy(
-        update={"aws": aws.model_copy(update={"node_software": owners})}
-    )
-    spec = stack.environment.spec.model_copy(update={"cluster": cluster})
-    return Stack(stack.environment.model_copy(update={"spec": spec}), (), stack.tenants)
+    return aws_stacks.changed({"nodeSoftware": software})
 
 
-def daemons(stack: Stack) -> dict[str, dict[str, Any]]:
+@pytest.fixture
+def tools(helm: Path) -> RenderTools:
+    return RenderTools(helm, module_dir)
+
+
+def objects(stack: Stack, tools: RenderTools) -> list[dict[str, Any]]:
+    return [o for r in node_software(stack, tools) if r.name == "node-software" for o in r.objects]
+
+
+def daemons(stack: Stack, tools: RenderTools) -> dict[str, dict[str, Any]]:
     """Pod specs by name."""
     return {
         o["metadata"]["name"]: o["spec"]["template"]["spec"]
-        for release in node_software(stack)
-        for o in release.objects
+        for o in objects(stack, tools)
         if o["kind"] == "DaemonSet"
     }
 
 
-def test_each_resource_has_one_plugin() -> None:
-    assert set(daemons(changed())) == {"nvidia-device-plugin", "efa-device-plugin"}
+OURS = {"nvidia-device-plugin", "efa-device-plugin", "dcgm-exporter", "gpu-feature-discovery"}
+WORKER = "node-feature-discovery-worker"
 
 
-def test_what_another_owner_installs_is_left_to_it() -> None:
-    assert set(daemons(changed(gpus="gpu-operator"))) == {"efa-device-plugin"}
-    assert node_software(changed(gpus="gpu-operator", efa="dra")) == []
+def test_each_part_has_one_owner(tools: RenderTools) -> None:
+    assert set(daemons(changed(), tools)) == {*OURS, WORKER}
+    assert gpu_operator(changed()) == []
 
 
-def test_plugins_run_where_the_devices_are() -> None:
-    found = daemons(changed())
+def test_what_another_owner_installs_is_left_to_it(tools: RenderTools) -> None:
+    assert set(daemons(changed(**OPERATOR), tools)) == {"efa-device-plugin"}
+    assert node_software(changed(**OPERATOR, efa="dra"), tools) == []
+
+
+def test_the_operator_installs_what_is_given_to_it_and_no_driver() -> None:
+    (release,) = gpu_operator(changed(**OPERATOR))
+    (chart,) = release.charts
+    assert chart.repository.startswith("https://")
+    assert chart.version == "v26.7.0"
+    on = {k: chart.values[k]["enabled"] for k in ("devicePlugin", "gfd", "dcgmExporter", "nfd")}
+    assert set(on.values()) == {True}
+    assert (chart.values["driver"], chart.values["toolkit"]) == ({"enabled": False},) * 2
+    assert chart.values["daemonsets"]["tolerations"] == TOLERATED
+    assert chart.values["node-feature-discovery"]["worker"]["tolerations"] == TOLERATED
+
+
+def test_they_run_where_the_devices_are(tools: RenderTools) -> None:
+    found = daemons(changed(), tools)
     labels = [pool.labels for pool in plan_of(changed()).pools]
-    for name, count in (("nvidia-device-plugin", 3), ("efa-device-plugin", 1)):
+    for name in (*OURS, WORKER):
         ((key, value),) = found[name]["nodeSelector"].items()
-        assert sum(each.get(key) == value for each in labels) == count
+        wanted = 1 if name == "efa-device-plugin" else 3
+        assert sum(each.get(key) == value for each in labels) == wanted
 
 
-def test_plugins_tolerate_every_taint_of_their_pools() -> None:
-    wanted = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
-    assert all(spec["tolerations"] == wanted for spec in daemons(changed()).values())
+def test_they_tolerate_every_taint_of_their_pools(tools: RenderTools) -> None:
+    assert all(spec["tolerations"] == TOLERATED for spec in daemons(changed(), tools).values())
 
 
-def test_plugins_get_the_sockets_of_the_kubelet_and_no_privileges() -> None:
-    for spec in daemons(changed()).values():
-        (container,) = spec["containers"]
+def test_ours_get_the_folders_they_need_and_no_privileges(tools: RenderTools) -> None:
+    found = daemons(changed(), tools)
+    paths = {name: [v["hostPath"]["path"] for v in found[name]["volumes"]] for name in OURS}
+    sockets = ["/var/lib/kubelet/device-plugins"]
+    assert paths == {
+        "nvidia-device-plugin": sockets,
+        "efa-device-plugin": sockets,
+        "dcgm-exporter": ["/var/lib/kubelet/pod-resources"],
+        "gpu-feature-discovery": ["/etc/kubernetes/node-feature-discovery/features.d", "/sys"],
+    }
+    for name in OURS:
+        (container,) = found[name]["containers"]
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert "privileged" not in container["securityContext"]
-        assert [v["hostPath"]["path"] for v in spec["volumes"]] == [
-            "/var/lib/kubelet/device-plugins"
-        ]
+
+
+def test_labels_of_gpus_are_read_where_they_are_written(tools: RenderTools) -> None:
+    found = daemons(changed(), tools)
+    written = found["gpu-feature-discovery"]["volumes"][0]["hostPath"]["path"]
+    read = {v["hostPath"]["path"].rstrip("/") for v in found[WORKER]["volumes"] if "hostPath" in v}
+    assert written in read
+
+
+def test_controllers_of_discovery_run_on_nodes_that_stay(tools: RenderTools) -> None:
+    deployments = [o for o in objects(changed(), tools) if o["kind"] == "Deployment"]
+    assert len(deployments) == 2
+    for deployment in deployments:
+        pod = deployment["spec"]["template"]["spec"]
+        assert pod["nodeSelector"] == {"tokenworks.dev/pool": "system"}
+
+
+def test_kinds_of_discovery_come_first(tools: RenderTools) -> None:
+    first, second = node_software(changed(), tools)
+    assert {o["kind"] for o in first.objects} == {"CustomResourceDefinition"}
+    assert second.needs == (first.name,)
+
+
+def test_only_monitoring_reads_the_metrics_of_gpus(tools: RenderTools) -> None:
+    (policy,) = [o for o in objects(changed(), tools) if o["kind"] == "NetworkPolicy"]
+    (service,) = [o for o in objects(changed(), tools) if o["kind"] == "Service"]
+    (rule,) = policy["spec"]["ingress"]
+    selector = rule["from"][0]["namespaceSelector"]["matchLabels"]
+    assert selector == {"kubernetes.io/metadata.name": "monitoring"}
+    assert policy["spec"]["podSelector"]["matchLabels"] == service["spec"]["selector"]
+    assert "egress" not in policy["spec"]

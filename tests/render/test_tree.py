@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tokenworks.errors import UsageError
-from tokenworks.render.release import Release
+from tokenworks.render.release import Release, RemoteChart
 from tokenworks.render.tree import compare, release_text, tree, write
 
 OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}}
@@ -22,6 +22,20 @@ def test_a_release_is_one_file_in_its_layer(tmp_path: Path) -> None:
     change = write(tree([release("a"), release("b")]), tmp_path)
     assert change.added == ("models/a.yaml", "models/b.yaml")
     assert sorted(p.name for p in (tmp_path / "models").iterdir()) == ["a.yaml", "b.yaml"]
+
+
+def test_a_chart_that_is_fetched_later_is_written_as_what_is_asked_for() -> None:
+    chart = RemoteChart(
+        "gpu", "https://charts.example.com", "gpu-operator", "v1.2.3", "gpu", {"a": 1}
+    )
+    text = release_text(Release("gpu", "operators", "gpu", (OBJECT,), charts=(chart,)))
+    written = list(yaml.safe_load_all(text))
+    assert written == [OBJECT, chart.manifest()]
+    assert written[1]["spec"]["values"] == {"a": 1}
+    assert (written[1]["spec"]["chart"], written[1]["spec"]["version"]) == (
+        "gpu-operator",
+        "v1.2.3",
+    )
 
 
 def test_a_second_write_touches_nothing(tmp_path: Path) -> None:

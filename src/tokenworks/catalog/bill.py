@@ -23,7 +23,12 @@ class BilledComponent(Document):
         default=None,
         description="Go module whose files hold the chart and the CRDs; none: images only.",
     )
-    chart: str | None = Field(default=None, description="Folder of the chart in the module.")
+    repository: str | None = Field(
+        default=None, description="Helm repository of the chart, where no module holds it."
+    )
+    chart: str | None = Field(
+        default=None, description="Folder of the chart in the module, or its name there."
+    )
     crds: tuple[str, ...] = Field(default=(), description="Files or folders of CRDs in the module.")
     namespace: str | None = None
     images: dict[str, Image] = Field(default_factory=dict[str, Image])

@@ -106,7 +106,7 @@ _NAMESPACED = frozenset(
 
 def _empty(stack: Stack, releases: Iterable[Release]) -> Iterator[Finding]:
     for release in releases:
-        if not release.objects:
+        if not release.objects and not release.charts:
             yield Finding(
                 "empty-render",
                 "error",

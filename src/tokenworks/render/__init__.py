@@ -12,11 +12,16 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from tokenworks.render import platform
+from tokenworks.render.aws.autoscaler import cluster_autoscaler
+from tokenworks.render.aws.gpu_operator import gpu_operator
 from tokenworks.render.aws.karpenter import karpenter
+from tokenworks.render.aws.load_balancer import load_balancer
 from tokenworks.render.aws.node_software import node_software
+from tokenworks.render.aws.storage import disks
 from tokenworks.render.defaults import helm_values
 from tokenworks.render.helm import RenderTools, template
 from tokenworks.render.model import model_ready_seconds, model_values
+from tokenworks.render.rdma import network_operator
 from tokenworks.render.release import Layer, Release
 from tokenworks.render.values import (
     gateway_values,
@@ -50,7 +55,9 @@ def _gateway(stack: Stack, tools: RenderTools) -> list[Release]:
     namespace = stack.environment.spec.gateway.namespace
     objects = _ours(tools, "gateway", "gateway", namespace, gateway_values(stack))
     whole = (platform.namespace_object(namespace), *objects)
-    return [Release("gateway", "platform", namespace, whole, ("istiod",))]
+    # Where nothing makes load balancers, the name stands for nothing and is passed over.
+    needs = ("istiod", "aws-load-balancer-controller")
+    return [Release("gateway", "platform", namespace, whole, needs)]
 
 
 def _pod_security(stack: Stack, tenant: Tenant) -> dict[str, str]:
@@ -110,6 +117,7 @@ def _work(stack: Stack, tools: RenderTools) -> list[Callable[[], list[Release]]]
         lambda: platform.gateway_api(tools),
         lambda: platform.istio(stack, tools),
         lambda: _gateway(stack, tools),
+        lambda: network_operator(stack),
         lambda: _manifests(stack),
     ]
     if enabled.kueue.enabled:
@@ -117,7 +125,14 @@ def _work(stack: Stack, tools: RenderTools) -> list[Callable[[], list[Release]]]
     if enabled.leader_worker_set.enabled:
         work.append(lambda: platform.leader_worker_set(stack, tools))
     if _on_aws(stack):
-        work += [lambda: karpenter(stack, tools), lambda: node_software(stack)]
+        work += [
+            lambda: karpenter(stack, tools),
+            lambda: load_balancer(stack, tools),
+            lambda: cluster_autoscaler(stack),
+            lambda: disks(stack),
+            lambda: node_software(stack, tools),
+            lambda: gpu_operator(stack),
+        ]
     work += [lambda t=t: _tenant(stack, t, tools) for t in stack.tenants]
     work += [lambda m=m: _model(stack, m, tools) for m in stack.models]
     return work

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Final
 
 from tokenworks.render import RenderTools, render
-from tokenworks.render.release import Release
+from tokenworks.render.release import Release, RemoteChart
 from tokenworks.spec.stack import Manifest, Stack
 
 VARIABLE: Final = "TOKENWORKS_RENDERED"
@@ -24,6 +24,8 @@ VARIABLE: Final = "TOKENWORKS_RENDERED"
 def write(releases: Iterable[Release], file: Path) -> None:
     """Write releases to a file that only its owner may read."""
     data = [{f.name: getattr(r, f.name) for f in fields(Release)} for r in releases]
+    for item in data:
+        item["charts"] = [asdict(chart) for chart in item["charts"]]
     new = file.with_suffix(".new")
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as out:
@@ -37,8 +39,11 @@ def read(file: Path) -> tuple[Release, ...]:
     return tuple(_release(**item) for item in data)
 
 
-def _release(objects: list[Manifest], needs: list[str], **rest: Any) -> Release:
-    return Release(objects=tuple(objects), needs=tuple(needs), **rest)
+def _release(
+    objects: list[Manifest], needs: list[str], charts: list[dict[str, Any]], **rest: Any
+) -> Release:
+    fetched = tuple(RemoteChart(**chart) for chart in charts)
+    return Release(objects=tuple(objects), needs=tuple(needs), charts=fetched, **rest)
 
 
 def handed_over(environ: Mapping[str, str]) -> bool:

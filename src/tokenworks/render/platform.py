@@ -9,7 +9,7 @@ import yaml
 
 from tokenworks.catalog.bill import BilledComponent, bill, upstream_values
 from tokenworks.render.helm import RenderTools, parse, template
-from tokenworks.render.release import Release
+from tokenworks.render.release import Release, RemoteChart
 from tokenworks.spec.common import Image, duration_seconds
 from tokenworks.spec.environment import Requests
 from tokenworks.spec.stack import Manifest, Stack
@@ -109,15 +109,23 @@ def istio_values(stack: Stack) -> dict[str, Any]:
     return values
 
 
+def chart_objects(
+    key: str, values: dict[str, Any], tools: RenderTools, name: str | None = None
+) -> tuple[Manifest, ...]:
+    """Objects of an upstream chart, for a namespace that is there already."""
+    component = bill().components[key]
+    assert component.module and component.chart and component.namespace
+    chart = tools.module_dir(component.module) / component.chart
+    return template(tools, chart, name or key, component.namespace, values)
+
+
 def charted(
     key: str, values: dict[str, Any], tools: RenderTools, name: str | None = None
 ) -> tuple[Manifest, ...]:
     """Objects of an upstream chart, its Namespace first."""
-    component = bill().components[key]
-    assert component.module and component.chart and component.namespace
-    chart = tools.module_dir(component.module) / component.chart
-    objects = template(tools, chart, name or key, component.namespace, values)
-    return (namespace_object(component.namespace), *objects)
+    namespace = bill().components[key].namespace
+    assert namespace is not None
+    return (namespace_object(namespace), *chart_objects(key, values, tools, name))
 
 
 def _is_crd(manifest: Manifest) -> bool:
@@ -127,6 +135,17 @@ def _is_crd(manifest: Manifest) -> bool:
 def crd_release(name: str, objects: tuple[Manifest, ...]) -> Release:
     """A release of CRDs."""
     return Release(name, "crds", "", objects)
+
+
+def remote_release(key: str, values: dict[str, Any], labels: dict[str, str]) -> Release:
+    """An operator whose chart no module holds: its Namespace, and the chart by reference."""
+    component = bill().components[key]
+    assert component.repository and component.chart and component.namespace
+    chart = RemoteChart(
+        key, component.repository, component.chart, component.version, component.namespace, values
+    )
+    objects = (namespace_object(component.namespace, labels),)
+    return Release(key, "operators", component.namespace, objects, charts=(chart,))
 
 
 def gateway_api(tools: RenderTools) -> list[Release]:

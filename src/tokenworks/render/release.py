@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from tokenworks.spec.stack import Manifest
 
 Layer = Literal["crds", "operators", "platform", "models"]
+
+
+@dataclass(frozen=True)
+class RemoteChart:
+    """A chart that no pinned module holds: who delivers the release fetches and renders it.
+
+    Its objects are seen by the policy pack during previews, and neither by `check` nor `render`.
+    """
+
+    name: str
+    repository: str
+    """Address of the Helm repository."""
+    chart: str
+    version: str
+    namespace: str
+    values: dict[str, Any]
+
+    def manifest(self) -> Manifest:
+        """What stands for it where objects are listed."""
+        spec = {
+            "repository": self.repository, "chart": self.chart, "version": self.version,
+            "values": self.values,
+        }  # fmt: skip
+        metadata = {"name": self.name, "namespace": self.namespace}
+        version = "tokenworks.dev/v1alpha1"
+        return {"apiVersion": version, "kind": "RemoteChart", "metadata": metadata, "spec": spec}
 
 
 @dataclass(frozen=True)
@@ -22,3 +48,5 @@ class Release:
     """Names of releases that must be applied and ready first."""
     ready_seconds: float = 600.0
     """How long its workloads may take to become ready."""
+    charts: tuple[RemoteChart, ...] = ()
+    """Charts that are fetched when it is delivered, after its objects."""

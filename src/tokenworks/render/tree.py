@@ -53,8 +53,9 @@ _Dumper.add_representer(str, _text)
 
 def release_text(release: Release) -> str:
     """The bytes of a release's file."""
+    documents = [*release.objects, *(chart.manifest() for chart in release.charts)]
     body = yaml.dump_all(  # pyright: ignore[reportUnknownMemberType]
-        release.objects, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=100,
+        documents, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=100,
         allow_unicode=True,
     )  # fmt: skip
     return HEADER + body

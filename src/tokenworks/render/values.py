@@ -12,6 +12,7 @@ from typing import Final
 from tokenworks.catalog.bill import bill
 from tokenworks.catalog.engines import load_routing
 from tokenworks.catalog.network import load_networks
+from tokenworks.render.aws.load_balancer import service_annotations
 from tokenworks.render.model import DNS, DOMAIN, GATEWAY, LISTENER, MONITORING, TENANT_LABEL
 from tokenworks.render.quantities import mebibytes
 from tokenworks.render.roles import GPU, SERVING
@@ -69,6 +70,7 @@ def gateway_values(stack: Stack) -> GatewayValues:
         name=GATEWAY,
         class_name=gateway.implementation,
         service_type=gateway.service_type,
+        service_annotations=service_annotations(stack),
         listener=Listener(name=LISTENER, port=gateway.port, hostname=gateway.hostname),
         models={name: m.spec.tenant for m in stack.models if _serves(m) for name in m.names},
         limits=Limits(

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tokenworks.catalog.aws import Purchase
+from tokenworks.catalog.aws.addons import ADDONS
 from tokenworks.spec.common import Between, Document, Form, Name, Size, quantity_value, refused
 
 NODE_DISKS: Final = "/mnt/k8s-disks/0"
@@ -76,6 +77,18 @@ SecretArn = Annotated[
         r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:ecr-pullthroughcache/[\w/+=.@-]+",
         "the ARN of a secret whose name begins with ecr-pullthroughcache/",
         "ECR reads no other secret",
+    ),
+]
+AddonName = Annotated[
+    str,
+    Form("|".join(ADDONS), "one of " + ", ".join(ADDONS), "others are not installed"),
+]
+AddonVersion = Annotated[
+    str,
+    Form(
+        r"v[0-9]+\.[0-9]+\.[0-9]+-eksbuild\.[0-9]+",
+        "a version such as v1.35.3-eksbuild.17",
+        "`aws eks describe-addon-versions --kubernetes-version 1.35 --addon-name NAME` lists them",
     ),
 ]
 Registry = Literal[
@@ -154,7 +167,8 @@ class NodeSoftware(Document):
 
     image: Literal["accelerated", "plain"] = Field(
         default="accelerated",
-        description="accelerated: the EKS image with driver, toolkit and EFA; plain: without.",
+        description="accelerated: the EKS image with driver, toolkit and EFA; plain: without, and "
+        "refused, as nobody else brings a driver for it.",
     )
     driver: Literal["image", "gpu-operator"] = Field(default="image", description="GPU driver.")
     toolkit: Literal["image", "gpu-operator"] = Field(
@@ -167,7 +181,7 @@ class NodeSoftware(Document):
         default="device-plugin", description="What offers EFA interfaces to pods."
     )
     metrics: Literal["dcgm-exporter", "gpu-operator"] = Field(
-        default="dcgm-exporter", description="GPU metrics."
+        default="dcgm-exporter", description="GPU metrics, for namespace monitoring."
     )
     labels: Literal["feature-discovery", "gpu-operator"] = Field(
         default="feature-discovery", description="Labels that describe the GPUs of a node."
@@ -277,6 +291,10 @@ class AwsCluster(Document):
             "see the releases of awslabs/amazon-eks-ami",
         ),
     ] = Field(description="Release of the node images; nodes never take the newest by themselves.")
+    addon_versions: dict[AddonName, AddonVersion] = Field(
+        default_factory=dict[AddonName, AddonVersion],
+        description="Add-on of EKS: its version; default: the catalog's for kubernetesVersion.",
+    )
     network: AwsNetwork = Field(default=AwsNetwork(), description="The VPC.")
     access: AwsAccess = Field(description="Who reaches the API server.")
     system_pool: SystemPool = Field(description="Nodes without GPUs.")
@@ -287,6 +305,10 @@ class AwsCluster(Document):
     registry_cache: dict[Name, CachedRegistry] = Field(
         default_factory=dict[str, CachedRegistry],
         description="Prefix of repositories in ECR: the registry they are copies of.",
+    )
+    load_balancer: Literal["internal", "internet-facing"] = Field(
+        default="internal",
+        description="Who reaches the gateway: whoever reaches the VPC, or everybody.",
     )
     dns: Dns | None = Field(default=None, description="Name and certificate of the gateway.")
     cost_center: Annotated[

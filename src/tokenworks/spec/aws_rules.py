@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from tokenworks.catalog.aws import Accelerated, instances, zones_by_region
+from tokenworks.catalog.aws.addons import ADDONS, addon_catalogue
 from tokenworks.catalog.gpus import gpu_types
 from tokenworks.errors import did_you_mean
 from tokenworks.spec.aws import NODE_DISKS, AwsCluster, AwsPool
+from tokenworks.spec.common import duration_seconds
 from tokenworks.spec.environment import Environment, NodePool
 from tokenworks.spec.layout import layout
 from tokenworks.spec.model import ModelRelease
@@ -22,6 +24,10 @@ from tokenworks.spec.sourced import Documents, Sourced, listed
 from tokenworks.spec.topology_rules import role_field
 
 EFA: Final = "vpc.amazonaws.com/efa"
+TLS_PORT: Final = 443
+TLS_IDLE_SECONDS: Final = 350
+"""Of a TLS listener of a network load balancer (Elastic Load Balancing user guide, "Update the TCP
+idle timeout", read 2026-11-30)."""
 _CLUSTER: Final[FieldPath] = ("spec", "cluster", "aws")
 
 
@@ -58,9 +64,11 @@ def check_aws(environment: Sourced[Environment]) -> Iterator[Problem]:
         return
     yield from _region(environment, spec.cluster.aws)
     yield from _release(environment, spec.cluster.aws)
+    yield from _addons(environment, spec.cluster.aws)
     yield from _system_pool(environment, spec.cluster.aws)
     yield from _software(environment, spec.cluster.aws)
     yield from _hostname(environment, spec.cluster.aws)
+    yield from _certificate(environment, spec.cluster.aws)
     for name, pool in spec.node_pools.items():
         if pool.aws is not None:
             yield from _pool(environment, name, pool, pool.aws, spec.cluster.aws)
@@ -149,6 +157,39 @@ def _release(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator
         )
 
 
+def _addons(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
+    """Every add-on has a version that goes with the cluster's."""
+    path: FieldPath = (*_CLUSTER, "addonVersions")
+    minor, known = cluster.kubernetes_version, addon_catalogue()
+    listing = f"aws eks describe-addon-versions --kubernetes-version {minor} --addon-name"
+    lustre = cluster.weights is not None and cluster.weights.lustre is not None
+    for addon in ADDONS:
+        said = cluster.addon_versions.get(addon)
+        used = addon != "aws-fsx-csi-driver" or lustre
+        if said is None and used and known.version(addon, minor) is None:
+            yield environment.problem(
+                (*path, addon),
+                f"is missing, and the catalog knows no version for Kubernetes {minor}",
+                "a version such as v1.35.3-eksbuild.17",
+                f"`{listing} {addon}` lists them",
+            )
+        elif said is not None and not used:
+            yield environment.problem(
+                (*path, addon),
+                "has no meaning: weights.lustre is not there, which the driver mounts",
+                None,
+                "remove it",
+            )
+    proxy = cluster.addon_versions.get("kube-proxy")
+    if proxy is not None and not proxy.startswith(f"v{minor}."):
+        yield environment.problem(
+            (*path, "kube-proxy"),
+            f"found {proxy}, but kubernetesVersion is {minor}",
+            f"a version of {minor}",
+            f"`{listing} kube-proxy` lists them",
+        )
+
+
 def _system_pool(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
     name, known = cluster.system_pool.instance_type, instances().general
     if name not in known:
@@ -169,25 +210,36 @@ def _system_pool(environment: Sourced[Environment], cluster: AwsCluster) -> Iter
 
 def _software(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
     """Mixes of node software that cannot work: two owners of one part, or none."""
-    software = cluster.node_software
-    image_has = software.image == "accelerated"
+    yield from _image(environment, cluster)
+    yield from _operands(environment, cluster)
+    yield from _dynamic_resources(environment, cluster)
+
+
+def _image(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
+    """Driver and toolkit come with the image: NVIDIA makes none for the Linux of EKS's images
+    (GPU operator with Amazon EKS, docs.nvidia.com, read 2026-11-30)."""
+    software, path = cluster.node_software, (*_CLUSTER, "nodeSoftware")
+    if software.image == "plain":
+        yield environment.problem(
+            (*path, "image"),
+            "found plain, which has no driver, and the GPU operator has none for Amazon Linux, "
+            "which EKS's images are",
+            "accelerated",
+            "write accelerated, or remove it",
+        )
+        return
     for field in ("driver", "toolkit"):
-        owner = getattr(software, field)
-        path = (*_CLUSTER, "nodeSoftware", field)
-        if image_has and owner == "gpu-operator":
+        if getattr(software, field) == "gpu-operator":
             yield environment.problem(
-                path,
+                (*path, field),
                 f"found gpu-operator, but the accelerated image brings its own {field}",
                 "image",
-                "write image, or choose the plain image",
+                "write image, or remove it",
             )
-        if not image_has and owner == "image":
-            yield environment.problem(
-                path,
-                f"found image, but the plain image has no {field}",
-                "gpu-operator",
-                "write gpu-operator, or choose the accelerated image",
-            )
+
+
+def _operands(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
+    software = cluster.node_software
     operator = {f for f in ("gpus", "metrics", "labels") if getattr(software, f) == "gpu-operator"}
     if 0 < len(operator) < 3:
         odd = next(f for f in ("gpus", "metrics", "labels") if f not in operator)
@@ -198,7 +250,6 @@ def _software(environment: Sourced[Environment], cluster: AwsCluster) -> Iterato
             "gpu-operator",
             "let one owner install all three",
         )
-    yield from _dynamic_resources(environment, cluster)
 
 
 def _dynamic_resources(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
@@ -249,6 +300,38 @@ def _hostname(environment: Sourced[Environment], cluster: AwsCluster) -> Iterato
             f"found {gateway.hostname}, which is not in {zone}",
             f"a name that ends in .{zone}",
             "correct the name, or dns.zone",
+        )
+
+
+def _certificate(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
+    """TLS ends at a load balancer, which has its own limits."""
+    gateway = environment.document.spec.gateway
+    if cluster.dns is None:
+        return
+    path: FieldPath = ("spec", "gateway")
+    if gateway.service_type != "LoadBalancer":
+        yield environment.problem(
+            (*path, "serviceType"),
+            f"found {gateway.service_type}, but dns gives a certificate and a name to a load "
+            "balancer",
+            "LoadBalancer",
+            "write it, or remove dns",
+        )
+    if gateway.port != TLS_PORT:
+        yield environment.problem(
+            (*path, "port"),
+            f"found {gateway.port}, but dns gives the gateway a certificate, and clients speak TLS "
+            f"at {TLS_PORT}",
+            str(TLS_PORT),
+            f"write {TLS_PORT}: the load balancer ends TLS there, and has no other listener",
+        )
+    if duration_seconds(gateway.idle_timeout) > TLS_IDLE_SECONDS:
+        yield environment.problem(
+            (*path, "idleTimeout"),
+            f"found {gateway.idle_timeout}, but load balancers with a certificate cut what is "
+            f"silent for {TLS_IDLE_SECONDS}s, and nothing changes that",
+            f"at most {TLS_IDLE_SECONDS}s",
+            "lower it; answers that take longer must be streamed",
         )
 
 

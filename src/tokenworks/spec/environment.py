@@ -227,6 +227,33 @@ class LlmD(Document):
     )
 
 
+Interface = Annotated[
+    str, Form(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}", "a network interface such as ens1f0np0")
+]
+
+
+class NetworkOperator(Document):
+    """NVIDIA's network operator, which shares the RDMA adapters of each node among its pods."""
+
+    enabled: bool = Field(
+        default=False,
+        description="Whether the environment installs it: existing clusters, pools with rdma/hca.",
+    )
+    interfaces: Annotated[tuple[Interface, ...], Field(max_length=32)] = Field(
+        default=(), description="Interfaces that are shared (default: every adapter of NVIDIA's)."
+    )
+
+    @model_validator(mode="after")
+    def _interfaces_where_installed(self) -> NetworkOperator:
+        if self.interfaces and not self.enabled:
+            raise refused(
+                "have no meaning: the operator is not enabled",
+                remedy="write enabled: true, or remove them",
+                field="interfaces",
+            )
+        return self
+
+
 class Platform(Document):
     """Operators and CRDs the environment installs."""
 
@@ -235,6 +262,9 @@ class Platform(Document):
         default=Component(), description="Groups of pods that live and die together."
     )
     llm_d: LlmD = Field(default=LlmD(), description="Router for prefill and decode.")
+    network_operator: NetworkOperator = Field(
+        default=NetworkOperator(), description="RDMA on clusters that are there already."
+    )
 
 
 def _no_address(value: str) -> str:

@@ -19,12 +19,14 @@ from tokenworks.spec.layout import RoleLayout, layout
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.model_rules import check_model
 from tokenworks.spec.problems import FieldPath, Problem
+from tokenworks.spec.rdma_rules import check_rdma
 from tokenworks.spec.sourced import D, Documents, EngineCatalog, Sourced, listed
 from tokenworks.spec.tenant import Tenant
 from tokenworks.spec.topology_rules import role_field
 
 SYSTEM_NAMESPACES: Final = (
     "default",
+    "gpu-operator",
     "istio-system",
     "karpenter",
     "kube-node-lease",
@@ -34,6 +36,7 @@ SYSTEM_NAMESPACES: Final = (
     "local-path-storage",
     "lws-system",
     "node-software",
+    "nvidia-network-operator",
 )
 """Namespaces of Kubernetes and of what the environment installs."""
 
@@ -65,6 +68,7 @@ def check(documents: Documents, catalog: EngineCatalog) -> Iterator[Problem]:
         yield from _gateway_namespace(documents.environment)
         yield from _pools(documents.environment)
         yield from check_aws(documents.environment)
+        yield from check_rdma(documents.environment)
 
 
 def _is_system(namespace: str) -> bool:

@@ -587,6 +587,9 @@ class GatewayValues(Document):
     service_type: Literal["ClusterIP", "LoadBalancer"] = Field(
         description="ClusterIP where nothing hands out load balancers."
     )
+    service_annotations: Annotations = Field(
+        description="Put on its Service; what makes load balancers reads them."
+    )
     listener: Listener = Field(description="What the gateway listens on.")
     models: dict[ServedName, Name] = Field(
         description="Served name: its tenant. Answer of GET /v1/models."

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import cast
 
 from components.aws.access import kubeconfig
 from components.aws.eks import LOGS
 from components.aws.key import KeyArgs, key_policy
 from tests.components.aws.environments import ACCOUNT, built, inputs, of
+from tokenworks.catalog.aws.addons import Addon, addon_catalogue
 
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/"
 
@@ -55,7 +57,7 @@ def test_networks_that_may_reach_it_are_named_one_by_one() -> None:
     admins = [f"{ROLE}admin"]
     found = built(access={"admins": admins, "networks": ["172.16.0.0/16", "172.18.0.0/20"]})
     rules = [r.inputs for n, r in found.items() if n.startswith("test-control-from-")]
-    assert [r["cidrIpv4"] for r in rules] == ["172.16.0.0/16", "172.18.0.0/20"]
+    assert sorted(r["cidrIpv4"] for r in rules) == ["172.16.0.0/16", "172.18.0.0/20"]
     assert {(r["fromPort"], r["toPort"], r["securityGroupId"]) for r in rules} == {
         (443, 443, "sg-cluster")
     }
@@ -87,6 +89,23 @@ def test_add_ons_that_call_aws_have_a_role_each() -> None:
         trusted = json.loads(found[f"{addon}-role"].inputs["assumeRolePolicy"])["Statement"][0]
         assert trusted["Principal"] == {"Service": "pods.eks.amazonaws.com"}
         assert "sts:TagSession" in trusted["Action"]
+
+
+def test_every_add_on_has_the_version_of_the_catalogue_or_the_document() -> None:
+    found = {a.inputs["addonName"]: a.inputs for a in of(built(), "eks:Addon")}
+    assert len(found) == 5
+    for name, addon in found.items():
+        assert addon["addonVersion"] == addon_catalogue().version(cast("Addon", name), "1.35")
+    said = built(addonVersions={"coredns": "v1.14.3-eksbuild.3"})
+    assert said["test-addons-coredns"].inputs["addonVersion"] == "v1.14.3-eksbuild.3"
+    assert said["test-first-vpc-cni"].inputs["addonVersion"] == found["vpc-cni"]["addonVersion"]
+
+
+def test_network_policies_are_kept_to() -> None:
+    """Without it the API server takes them, and every pod talks to every other."""
+    values = {a.name: a.inputs.get("configurationValues") for a in of(built(), "eks:Addon")}
+    said = {name: json.loads(text) for name, text in values.items() if text is not None}
+    assert said == {"test-first-vpc-cni": {"enableNetworkPolicy": "true"}}
 
 
 def test_the_node_role_may_do_what_a_node_does_and_no_more() -> None:

@@ -148,3 +148,27 @@ def test_karpenter_hears_of_interruptions_and_owns_its_nodes_only() -> None:
 
 def test_without_karpenter_there_is_no_queue() -> None:
     assert of(built(), "sqs:Queue") == []
+
+
+def test_what_the_load_balancer_controller_makes_it_may_tag_when_it_makes_it() -> None:
+    (born,) = [s for s in statements(load_balancer_policy("test")) if s["Sid"] == "TagBorn"]
+    made = born["Condition"]["StringEquals"]["elasticloadbalancing:CreateAction"]
+    assert set(made) == {"CreateLoadBalancer", "CreateTargetGroup", "CreateListener", "CreateRule"}
+
+
+@pytest.mark.parametrize(
+    "policy", ["test-addons-aws-ebs-csi-driver-key", "test-karpenter-controller-policy"]
+)
+def test_whoever_makes_encrypted_disks_may_use_their_key(policy: str) -> None:
+    found = built({"g6": changed(G6, manager="karpenter", minNodes=0)})
+    by_name = {s["Sid"]: s for s in statements(found[policy].inputs["policy"])}
+    key = "arn:aws:test:::test-foundation-volumes-key-key"
+    assert by_name["DiskKey"]["Resource"] == by_name["DiskGrants"]["Resource"] == key
+    assert "kms:Decrypt" in by_name["DiskKey"]["Action"]
+    granted = by_name["DiskGrants"]["Condition"]
+    assert granted == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+
+
+def test_the_driver_of_disks_starts_after_it_may_use_the_key() -> None:
+    driver = built()["test-addons-aws-ebs-csi-driver"]
+    assert "test-addons-aws-ebs-csi-driver-key" in driver.depends_on

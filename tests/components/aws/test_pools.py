@@ -143,6 +143,8 @@ def test_an_empty_group_tells_the_autoscaler_what_its_nodes_would_have() -> None
         "resources/nvidia.com/gpu": "8",
         "resources/vpc.amazonaws.com/efa": "32",
         "resources/hugepages-2Mi": "10256Mi",
+        "resources/ephemeral-storage": "22649Gi",
+        "label/k8s.amazonaws.com/accelerator": "nvidia-h100-80gb",
     }
 
 
@@ -150,6 +152,7 @@ def test_labels_and_taints_are_on_the_nodes() -> None:
     found = group(built(), "p5").inputs
     assert found["labels"] == {
         "tokenworks.dev/pool": "p5", "nvidia.com/gpu.present": "true", "tokenworks.dev/efa": "true",
+        "k8s.amazonaws.com/accelerator": "nvidia-h100-80gb",
     }  # fmt: skip
     assert found["taints"] == [{"key": "nvidia.com/gpu", "value": "", "effect": "NO_SCHEDULE"}]
 
@@ -214,3 +217,15 @@ def test_an_added_pool_changes_no_other() -> None:
         "test-nodes-g6-nodes-group", "test-nodes-g6-nodes-template",
     }  # fmt: skip
     assert all("-g6" in n for n in after.keys() - before.keys())
+
+
+def test_one_tag_more_leaves_the_others_what_they_are() -> None:
+    """A resource that took over another's key would have it deleted by the old one."""
+
+    def tags(pool: dict[str, Any]) -> dict[str, str]:
+        tags = of(built({"p5": pool}), "autoscaling:Tag")
+        return {t.name: t.inputs["tag"]["key"] for t in tags if "-p5-" in t.name}
+
+    few, more = tags(P5), tags({**P5, "labels": {**P5["labels"], "a.example.com/first": "x"}})
+    assert len(more) == len(few) + 1
+    assert few.items() <= more.items()

@@ -67,7 +67,7 @@ def node_class(plan: AwsPlan, pool: PoolPlan, user: int) -> Manifest:
             "deviceName": "/dev/xvda",
             "ebs": {
                 "volumeType": "gp3", "volumeSize": f"{pool.root_gigabytes}Gi", "encrypted": True,
-                "kmsKeyID": f"alias/{plan.cluster}-volumes", "deleteOnTermination": True,
+                "kmsKeyID": plan.volumes_key, "deleteOnTermination": True,
             },
         }],
         "tags": {**plan.tags, "tokenworks.dev/pool": pool.name},

@@ -1,92 +1,180 @@
-"""Device plugins: what offers GPUs and EFA interfaces to pods, on the nodes that have them."""
+"""What runs on nodes with devices: plugins, metrics, labels; one owner for each."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from tokenworks.catalog.bill import bill
-from tokenworks.render.aws.plan import EFA_LABEL, GPU_LABEL, AwsPlan, PoolPlan, plan_of
-from tokenworks.render.platform import image_reference, namespace_object
+from tokenworks.catalog.bill import bill, upstream_values
+from tokenworks.render.aws.daemons import (
+    NAMESPACE,
+    Daemon,
+    Folder,
+    daemon_set,
+    labels_of,
+    tolerations,
+)
+from tokenworks.render.aws.plan import EFA_LABEL, GPU_LABEL, AwsPlan, plan_of
+from tokenworks.render.helm import RenderTools
+from tokenworks.render.model import MONITORING
+from tokenworks.render.platform import (
+    chart_objects,
+    crd_release,
+    crds,
+    image_reference,
+    namespace_object,
+)
 from tokenworks.render.release import Release
 from tokenworks.spec.stack import Manifest, Stack
 
-NAMESPACE: Final = "node-software"
-_SOCKETS: Final = "/var/lib/kubelet/device-plugins"
+_SOCKETS: Final = Folder("/var/lib/kubelet/device-plugins")
+_DISCOVERY: Final = "node-feature-discovery"
+_DISCOVERY_CRDS: Final = f"{_DISCOVERY}-crds"
+_METRICS_PORT: Final = 9400
+# A node whose driver is still loading must not end a plugin for ever.
+_PATIENCE: Final = {"name": "FAIL_ON_INIT_ERROR", "value": "false"}
 
 
-def node_software(stack: Stack) -> list[Release]:
-    """The plugins that the environment's document gives to us, one owner for each resource."""
+def node_software(stack: Stack, tools: RenderTools) -> list[Release]:
+    """What the environment's document gives to us; the rest is its other owner's."""
     plan = plan_of(stack)
-    objects: list[Manifest] = []
-    if plan.pools and plan.spec.node_software.gpus == "device-plugin":
-        objects.append(_nvidia(plan))
-    if plan.has_efa and plan.spec.node_software.efa == "device-plugin":
-        objects.append(_efa(plan))
+    found: list[Release] = []
+    needs: tuple[str, ...] = ()
+    objects = _plugins(plan)
+    if plan.pools and plan.spec.node_software.metrics == "dcgm-exporter":
+        objects += _metrics(plan)
+    if plan.pools and plan.spec.node_software.labels == "feature-discovery":
+        objects += [*_discovery(plan, tools), _gpu_discovery(plan)]
+        found = [crd_release(_DISCOVERY_CRDS, crds(bill().components[_DISCOVERY], tools))]
+        needs = (_DISCOVERY_CRDS,)
     if not objects:
         return []
-    # The plugins mount a folder of the host.
+    # They mount folders of the host.
     labels = {"pod-security.kubernetes.io/enforce": "privileged"}
     whole = (namespace_object(NAMESPACE, labels), *objects)
-    return [Release("node-software", "operators", NAMESPACE, whole)]
+    return [*found, Release("node-software", "operators", NAMESPACE, whole, needs)]
+
+
+# Device plugins
+
+
+def _plugins(plan: AwsPlan) -> list[Manifest]:
+    software, objects = plan.spec.node_software, list[Manifest]()
+    if plan.pools and software.gpus == "device-plugin":
+        objects.append(_nvidia(plan))
+    if plan.has_efa and software.efa == "device-plugin":
+        objects.append(_efa(plan))
+    return objects
 
 
 def _nvidia(plan: AwsPlan) -> Manifest:
     image = image_reference(bill().image("nvidia-device-plugin", "plugin"))
-    container = {
-        "name": "plugin",
-        "image": image,
-        # A node whose driver is still loading must not end the plugin for ever.
-        "env": [{"name": "FAIL_ON_INIT_ERROR", "value": "false"}],
-    }
-    return _daemon("nvidia-device-plugin", container, GPU_LABEL, plan.pools)
+    container: dict[str, Any] = {"name": "plugin", "image": image, "env": [_PATIENCE]}
+    return daemon_set(Daemon("nvidia-device-plugin", container, GPU_LABEL, plan.pools, (_SOCKETS,)))
 
 
 def _efa(plan: AwsPlan) -> Manifest:
     image = image_reference(bill().image("efa-device-plugin", "plugin"))
     pools = tuple(pool for pool in plan.pools if pool.efa_cards)
-    daemon = _daemon("efa-device-plugin", {"name": "plugin", "image": image}, EFA_LABEL, pools)
+    container = {"name": "plugin", "image": image}
+    daemon = daemon_set(Daemon("efa-device-plugin", container, EFA_LABEL, pools, (_SOCKETS,)))
     # It asks the metadata service, which answers the node alone: pods are a hop too far.
     daemon["spec"]["template"]["spec"]["hostNetwork"] = True
     return daemon
 
 
-def _daemon(
-    name: str, container: dict[str, Any], label: str, pools: tuple[PoolPlan, ...]
-) -> Manifest:
-    labels = {"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "tokenworks"}
-    sockets = [{"name": "sockets", "mountPath": _SOCKETS}]
-    whole = {
-        **container,
-        "securityContext": {
-            "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
-        },
-        "resources": {
-            "requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"},
-        },
-        "volumeMounts": sockets,
+# Metrics
+
+
+def _metrics(plan: AwsPlan) -> list[Manifest]:
+    """The exporter, by which pods and their GPUs are told together, and who may ask it."""
+    name = "dcgm-exporter"
+    probe = {
+        "httpGet": {"path": "/health", "port": _METRICS_PORT}, "timeoutSeconds": 5,
+        "initialDelaySeconds": 45,
     }  # fmt: skip
-    spec = {
-        "nodeSelector": {label: "true"},
-        "tolerations": _tolerations(pools),
-        "priorityClassName": "system-node-critical",
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "containers": [whole],
-        "volumes": [{"name": "sockets", "hostPath": {"path": _SOCKETS}}],
+    container = {
+        "name": "exporter",
+        "image": image_reference(bill().image(name, "exporter")),
+        "env": [
+            {"name": "DCGM_EXPORTER_KUBERNETES", "value": "true"},
+            {"name": "DCGM_EXPORTER_LISTEN", "value": f":{_METRICS_PORT}"},
+            {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        ],
+        "ports": [{"name": "metrics", "containerPort": _METRICS_PORT, "protocol": "TCP"}],
+        "readinessProbe": {**probe, "periodSeconds": 10},
+        "livenessProbe": {**probe, "periodSeconds": 20, "failureThreshold": 6},
     }
+    pods = Folder("/var/lib/kubelet/pod-resources", read_only=True)
+    daemon = Daemon(name, container, GPU_LABEL, plan.pools, (pods,), memory="512Mi")
+    return [daemon_set(daemon), _service(name), _policy(name)]
+
+
+def _service(name: str) -> Manifest:
+    port = {"name": "http-metrics", "port": _METRICS_PORT, "targetPort": "metrics"}
     return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels_of(name)},
         "spec": {
-            "selector": {"matchLabels": {"app.kubernetes.io/name": name}},
-            "updateStrategy": {"type": "RollingUpdate"},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
+            # Every exporter is asked by itself.
+            "clusterIP": "None",
+            "selector": {"app.kubernetes.io/name": name},
+            "ports": [{**port, "protocol": "TCP"}],
         },
     }
 
 
-def _tolerations(pools: tuple[PoolPlan, ...]) -> list[dict[str, str]]:
-    """Every taint of the pools: on a node that it does not tolerate, the devices stay unseen."""
-    taints = sorted({(t.key, t.effect) for pool in pools for t in pool.taints})
-    return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in taints]
+def _policy(name: str) -> Manifest:
+    """Only monitoring asks; the exporter itself talks to nobody."""
+    monitoring = {"matchLabels": {"kubernetes.io/metadata.name": MONITORING}}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels_of(name)},
+        "spec": {
+            "podSelector": {"matchLabels": {"app.kubernetes.io/name": name}},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{
+                "from": [{"namespaceSelector": monitoring}],
+                "ports": [{"protocol": "TCP", "port": _METRICS_PORT}],
+            }],
+        },
+    }  # fmt: skip
+
+
+# Labels
+
+
+def discovery_values(plan: AwsPlan) -> dict[str, Any]:
+    """Values of the upstream chart: workers where GPUs are, the rest on nodes that stay."""
+    values, image = upstream_values(_DISCOVERY), bill().image(_DISCOVERY, "discovery")
+    reference = image_reference(image).removeprefix(f"{image.repository}:")
+    values["image"] = {"repository": image.repository, "tag": reference}
+    values["worker"] |= {
+        "nodeSelector": {GPU_LABEL: "true"}, "tolerations": tolerations(plan.pools),
+    }  # fmt: skip
+    return values
+
+
+def _discovery(plan: AwsPlan, tools: RenderTools) -> tuple[Manifest, ...]:
+    return chart_objects(_DISCOVERY, discovery_values(plan), tools)
+
+
+def _gpu_discovery(plan: AwsPlan) -> Manifest:
+    """It looks at the GPUs and writes a file, which node feature discovery makes labels of."""
+    container = {
+        "name": "discovery",
+        "image": image_reference(bill().image("nvidia-device-plugin", "plugin")),
+        "command": ["gpu-feature-discovery"],
+        "env": [
+            _PATIENCE,
+            # Labels that never change by themselves: no timestamp among them.
+            {"name": "GFD_NO_TIMESTAMP", "value": "true"},
+            {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        ],
+    }
+    folders = (
+        Folder("/etc/kubernetes/node-feature-discovery/features.d", made=True),
+        Folder("/sys", read_only=True),
+    )
+    return daemon_set(Daemon("gpu-feature-discovery", container, GPU_LABEL, plan.pools, folders))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tokenworks.catalog.aws import Accelerated, Purchase, instances
+from tokenworks.catalog.aws.addons import Addon, addon_catalogue
 from tokenworks.spec.aws import AwsCluster, AwsPool
 from tokenworks.spec.common import quantity_value
 from tokenworks.spec.environment import NodePool
@@ -18,7 +19,11 @@ GPU_LABEL: Final = "nvidia.com/gpu.present"
 """Device plugins and exporters select nodes by it."""
 EFA_LABEL: Final = "tokenworks.dev/efa"
 """Nodes with EFA interfaces carry it."""
+ACCELERATOR_LABEL: Final = "k8s.amazonaws.com/accelerator"
+"""The cluster autoscaler takes nodes with it for GPU nodes, and measures their use in GPUs."""
 GPU: Final = "nvidia.com/gpu"
+_EPHEMERAL_SHARE: Final = 0.8
+"""What pods may use of a node's disk, at the least: the kubelet keeps the rest."""
 _CAPACITY: Final = {
     "on-demand": "ON_DEMAND",
     "reservation": "ON_DEMAND",
@@ -32,6 +37,9 @@ _IMAGES: Final = {
     ("plain", "arm64"): "AL2023_ARM_64_STANDARD",
 }
 SYSTEM_IMAGE: Final = "AL2023_x86_64_STANDARD"
+ADDONS_BEFORE_NODES: Final[tuple[Addon, ...]] = ("vpc-cni", "kube-proxy", "eks-pod-identity-agent")
+"""Nodes become ready only with these."""
+_AFTER_NODES: Final[tuple[Addon, ...]] = ("coredns", "aws-ebs-csi-driver")
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class PoolPlan:
     labels: dict[str, str]
     taints: tuple[TaintPlan, ...]
     resources: dict[str, str]
-    """Extended resources of a node."""
+    """What a node offers that its instance type alone does not tell."""
     gpus: int
 
     @property
@@ -101,19 +109,57 @@ class AwsPlan:
         """Release of the node images; None while nobody has looked it up."""
         return None if self.spec.node_release == "unresolved" else self.spec.node_release
 
+    def addons(self, *, before_nodes: bool) -> dict[str, str]:
+        """Add-ons that come before or after nodes: their versions.
+
+        Versions are known: a document that leaves one open is refused when it is loaded.
+        """
+        names = ADDONS_BEFORE_NODES if before_nodes else addons_after_nodes(self.spec)
+        found = {name: addon_version(self.spec, name) for name in names}
+        return {name: version for name, version in found.items() if version is not None}
+
     @property
     def node_role(self) -> str:
         """Name of the role that nodes run as."""
         return f"{self.cluster}-node"
 
     @property
+    def volumes_key(self) -> str:
+        """Name of the key of disks, which stands for its number."""
+        return f"alias/{self.cluster}-volumes"
+
+    @property
     def has_efa(self) -> bool:
         """Whether any pool has EFA."""
         return any(pool.efa_cards for pool in self.pools)
 
+    @property
+    def certified(self) -> bool:
+        """Whether the gateway's name gets a certificate."""
+        return self.spec.dns is not None and self.hostname is not None
+
+    @property
+    def autoscaled(self) -> bool:
+        """Whether any node group may have another size."""
+        system = self.spec.system_pool
+        groups = [(p.least, p.most) for p in self.managed_by("node-group")]
+        return any(least < most for least, most in [(system.min_nodes, system.max_nodes), *groups])
+
     def managed_by(self, manager: str) -> tuple[PoolPlan, ...]:
         """Pools whose nodes it makes."""
         return tuple(pool for pool in self.pools if pool.manager == manager)
+
+
+def addons_after_nodes(cluster: AwsCluster) -> tuple[Addon, ...]:
+    """Add-ons whose pods need nodes."""
+    shared = cluster.weights is not None and cluster.weights.lustre is not None
+    return (*_AFTER_NODES, *(("aws-fsx-csi-driver",) if shared else ()))
+
+
+def addon_version(cluster: AwsCluster, addon: Addon) -> str | None:
+    """What the document says, else the catalogue; None: neither knows."""
+    said = cluster.addon_versions.get(addon)
+    return said or addon_catalogue().version(addon, cluster.kubernetes_version)
 
 
 def plan_of(stack: Stack) -> AwsPlan:
@@ -159,18 +205,34 @@ def _pool(
         root_gigabytes=math.ceil(quantity_value(aws.root_volume) / 2**30),
         raid=instance.nvme is not None and instance.nvme.disks > 0,
         folder=None if pool.local_storage is None else pool.local_storage.path,
-        labels={**pool.labels, GPU_LABEL: "true", **({EFA_LABEL: "true"} if efa else {})},
+        labels={
+            **pool.labels,
+            GPU_LABEL: "true",
+            **({ACCELERATOR_LABEL: pool.gpu} if aws.manager == "node-group" else {}),
+            **({EFA_LABEL: "true"} if efa else {}),
+        },
         taints=tuple(TaintPlan(t.key, t.value or "", t.effect) for t in pool.taints),
-        resources=_resources(pool, instance),
+        resources=_resources(pool, aws, instance),
         gpus=instance.accelerator.count,
     )
 
 
-def _resources(pool: NodePool, instance: Accelerated) -> dict[str, str]:
-    found = {GPU: str(instance.accelerator.count)}
+def _resources(pool: NodePool, aws: AwsPool, instance: Accelerated) -> dict[str, str]:
+    found = {
+        GPU: str(instance.accelerator.count),
+        "ephemeral-storage": f"{_ephemeral_gibibytes(aws, instance)}Gi",
+    }
     if pool.rdma is not None:
         pages = instances().efa_hugepages
         size = quantity_value(pages.size) / 2**20
         found[pool.rdma.resource] = str(pool.rdma.per_node)
         found[f"hugepages-{pages.size}"] = f"{int(pages.pages * size)}Mi"
     return found
+
+
+def _ephemeral_gibibytes(aws: AwsPool, instance: Accelerated) -> int:
+    """Disk for pods: the array of NVMe disks where there is one, else the node's own disk."""
+    nvme = instance.nvme
+    local = 0 if nvme is None else nvme.disks * nvme.gigabytes * 10**9
+    size = local or quantity_value(aws.root_volume)
+    return int(float(size) * _EPHEMERAL_SHARE) // 2**30
