@@ -21,7 +21,7 @@ test: tools lint ## everything: lint, unit, golden, chart, policy, Pulumi, end t
 
 .PHONY: test-fast
 test-fast: venv tools-fast ## unit, golden, chart and policy tests; under 3 minutes
-	@$(PY) -m pytest -m "not e2e and not pulumi and not engine" $(ARGS)
+	@$(PY) -m pytest -n auto --dist loadgroup -m "not e2e and not pulumi and not engine and not slow" $(ARGS)
 
 .PHONY: test-e2e
 test-e2e: tools ## end to end on the local cluster (root)

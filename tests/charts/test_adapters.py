@@ -23,6 +23,8 @@ import pytest
 
 from tests.charts.adapter_hub import REVISION, WEIGHTS, Hub, adapter, sha256
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "charts" / "model" / "files" / "adapters.py"
 ATTEMPTS = 20_000

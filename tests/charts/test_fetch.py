@@ -15,6 +15,8 @@ import pytest
 from tests.charts.hub import REVISION, Hub, serving
 from tests.charts.rendering import CHARTS
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = CHARTS / "model" / "files" / "fetch.py"
 ONE, TWO = "model-1.safetensors", "model-2.safetensors"
 FILES = {

@@ -256,6 +256,7 @@ def alternatives(old: Any) -> Iterator[Any]:
         yield old
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chart", NAMES)
 def test_each_value_changes_the_output(chart: str, charts: Helm) -> None:
     used: set[str] = set()
@@ -286,6 +287,7 @@ def test_integers_stay_integers_from_a_values_file(charts: Helm) -> None:
     assert "e+0" not in charts.text("model", start)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chart", NAMES)
 def test_rendering_twice_gives_the_same_bytes(chart: str, charts: Helm) -> None:
     for base in bases(chart):

@@ -23,7 +23,7 @@ from tokenworks.spec.lora import Lora
 from tokenworks.spec.problems import DocumentErrors
 from tokenworks.spec.stack import Manifest, Stack
 
-pytestmark = [pytest.mark.helm, pytest.mark.kubeconform]
+pytestmark = [pytest.mark.helm, pytest.mark.kubeconform, pytest.mark.slow]
 
 NGINX = """
 apiVersion: apps/v1

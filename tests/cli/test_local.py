@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,11 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Clusters of this test's own, and one environment with provider kind beside the real ones."""
-    monkeypatch.setenv("TOKENWORKS_STATE", str(tmp_path / "state"))
+    # Sockets lie below it, whose paths may not be long.
+    state = tempfile.mkdtemp(prefix="tw-")
+    monkeypatch.setenv("TOKENWORKS_STATE", state)
     (tmp_path / "stacks").mkdir()
     for name in ("local", "dev"):
         (tmp_path / "stacks" / name).symlink_to(ROOT / "stacks" / name)
@@ -38,7 +42,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "    cpu: {gpu: nvidia-h100-80gb, gpusPerNode: 2, nodes: 1}\n"
     )
     monkeypatch.setattr(context, "root", lambda: tmp_path)
-    return tmp_path
+    yield tmp_path
+    shutil.rmtree(state, ignore_errors=True)
 
 
 @pytest.fixture
@@ -253,7 +258,7 @@ class TestDown:
 
     def test_what_is_not_ours_stays(self, run: Run, removed: list[tuple[str, str]]) -> None:
         kept = cluster.state_root() / "notes"
-        kept.parent.mkdir(parents=True)
+        kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text("x")
         assert run("down")[0] == 0
         assert removed and kept.exists()

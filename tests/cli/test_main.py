@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 TRACES = ("Traceback", "unexpected", "This is a fault")
 GOOD = ["check", "policies/examples/drain/good.yaml"]

@@ -8,6 +8,8 @@ import pytest
 
 from tests.docs.guide import ROOT, Step, copy_tree, missing, run, steps
 
+pytestmark = pytest.mark.slow
+
 GUIDES = sorted(p.name for p in (ROOT / "docs").glob("*.md"))
 QUICK = [g for g in GUIDES if any(not s.e2e for s in steps((ROOT / "docs" / g).read_text()))]
 SLOW = [g for g in GUIDES if any(s.e2e for s in steps((ROOT / "docs" / g).read_text()))]

@@ -9,6 +9,8 @@ import pytest
 
 from tests.engine.commands import lines_of, vllm_words
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("container", "words"),

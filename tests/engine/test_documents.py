@@ -19,6 +19,8 @@ from tokenworks.render import render
 from tokenworks.render.helm import RenderTools
 from tokenworks.spec.load import load_stack
 
+pytestmark = pytest.mark.slow
+
 
 def flags(words: tuple[str, ...]) -> dict[str, str]:
     pairs = (word.partition("=") for word in words if word.startswith("--"))

@@ -22,7 +22,7 @@ from tokenworks.render.release import Release
 from tokenworks.spec.load import load_stack
 from tokenworks.spec.stack import Stack
 
-pytestmark = [pytest.mark.helm, pytest.mark.kubeconform]
+pytestmark = [pytest.mark.helm, pytest.mark.kubeconform, pytest.mark.slow]
 
 NAME = "deepseek-r1"
 KINDS = ("multi-node", "wide-ep", "disaggregated")

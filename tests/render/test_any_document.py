@@ -22,6 +22,8 @@ from tokenworks.render.values import (
 from tokenworks.spec.load import load_stack
 from tokenworks.spec.stack import Stack
 
+pytestmark = pytest.mark.slow
+
 Place = tuple[str | int, ...]
 FILES = {
     "environment.yaml": ("Environment", ENVIRONMENT),

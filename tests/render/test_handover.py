@@ -11,6 +11,8 @@ from tokenworks.render import RenderTools, handover, render
 from tokenworks.render.release import Release, RemoteChart
 from tokenworks.spec.load import environment_names, load_stack
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

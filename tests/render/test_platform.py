@@ -33,6 +33,7 @@ def named(objects: tuple[dict[str, Any], ...], kind: str) -> dict[str, dict[str,
     return {o["metadata"]["name"]: o for o in objects if o["kind"] == kind}
 
 
+@pytest.mark.slow
 def test_rendering_twice_gives_the_same_bytes(root: Path, tools: RenderTools) -> None:
     stack = load_stack(root, "dev")
     assert tree(render(stack, tools)) == tree(render(stack, tools))

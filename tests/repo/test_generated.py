@@ -11,6 +11,8 @@ import pytest
 
 from tests.repo.tree import ROOT, text_of
 
+pytestmark = pytest.mark.slow
+
 GENERATED = re.search(r"^GENERATED := (.*)$", text_of("Makefile"), re.MULTILINE)
 assert GENERATED is not None
 NAMES = GENERATED[1].split()

@@ -15,6 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+pytestmark = pytest.mark.slow
+
 LOCAL = Path(__file__).parent.parent.parent / "local"
 BODY = {"prompt": "x", "ignore_eos": True, "stream": True}
 

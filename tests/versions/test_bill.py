@@ -59,6 +59,7 @@ def test_what_a_component_is_built_with_is_what_its_module_requires(name: str) -
         assert required is not None and required[1] == version
 
 
+@pytest.mark.slow
 def test_everything_is_listed_once_with_its_reason() -> None:
     rows = json.loads(printed("list", "local", "--format", "json"))
     items = [Item(**row) for row in rows if row["kind"] not in ("model", "adapter")]
@@ -127,12 +128,14 @@ def test_a_cluster_far_from_what_runs_in_it_is_said(kube: str, fits: bool) -> No
     assert (found == []) == fits
 
 
+@pytest.mark.slow
 @pytest.mark.helm
 def test_environments_keep_to_the_bill() -> None:
     said = printed("check")
     assert re.search(r"^checked \d+ objects in environment dev, .*: 0 errors", said, re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.helm
 def test_a_mirror_has_every_image_that_runs() -> None:
     text = printed("mirror", "local", "--to", "r.example/m")

@@ -12,6 +12,8 @@ from tests.versions.registry import Served, digest, registry
 from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.versions.pin import Place, pin_all, places
 
+pytestmark = pytest.mark.slow
+
 TEXT = (
     "# images\r\n"
     "images:\r\n"
