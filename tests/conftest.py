@@ -44,6 +44,7 @@ def _program(name: str) -> Path:
     return ensure(name)[name]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Quick tests first: a mistake shows in seconds, not after a cluster started.
 
@@ -55,6 +56,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         wants = getattr(item, "fixturenames", ())
         alone = item.path.parent if item.path.parent.name == "simulator" else item.path
         group = "matrix" if "matrix" in wants else alone.as_posix()
+        if group == "matrix":
+            item.add_marker(pytest.mark.slow)
         item.add_marker(pytest.mark.xdist_group(group))
     items.sort(
         key=lambda item: (

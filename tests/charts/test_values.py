@@ -138,6 +138,7 @@ def misspelt(chart: str, base: Values) -> Iterator[tuple[str, Values]]:
                 break
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chart", NAMES)
 def test_a_misspelt_value_fails_at_every_level(chart: str, charts: Helm) -> None:
     cases: dict[str, tuple[str, Values]] = {}
@@ -200,6 +201,7 @@ def without(chart: str, name: str) -> Values:
     return nulled(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chart", NAMES)
 def test_null_removes_what_may_be_absent(chart: str, charts: Helm) -> None:
     cases = [(name, without(chart, name)) for name in sorted(nullable(chart))]
@@ -368,6 +370,7 @@ def odd_keys(output: str) -> list[Path]:
     return [p for p in every if not isinstance(p[-1], str | int) or isinstance(p[-1], bool)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chart", NAMES)
 def test_text_stays_text(chart: str, charts: Helm) -> None:
     """Nothing turns into a boolean, a number, null or another structure on its way."""

@@ -213,6 +213,7 @@ def test_patches_of_a_kustomization_are_no_objects(tmp_path: Path) -> None:
     assert kinds(read(tmp_path / "patch.yaml")) == ["Pod"]
 
 
+@pytest.mark.slow
 def test_long_lists_are_read_whole(tmp_path: Path) -> None:
     item = {"apiVersion": "v1", "kind": "ConfigMap", "data": {f"k{n}": "v" for n in range(50)}}
     items = [{**item, "metadata": {"name": f"c{n}"}} for n in range(4200)]

@@ -70,6 +70,7 @@ def laid(base: Any, path: tuple[Any, ...], value: Any) -> Any:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BASES, ids=lambda kind: kind.__name__)
 def test_every_field_refuses_odd_values_in_our_words(kind: type[Document]) -> None:
     base = json.loads(json.dumps(yaml.safe_load(BASES[kind].read_text()), default=str))

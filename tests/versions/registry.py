@@ -47,7 +47,7 @@ def registry(served: Served) -> Generator[str]:
     """Its host:port, while it runs."""
     handler = type("Handler", (_Handler,), {"served": served})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     served.host = f"127.0.0.1:{server.server_port}"
     try:
