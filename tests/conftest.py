@@ -49,13 +49,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Quick tests first: a mistake shows in seconds, not after a cluster started.
 
     Where several processes share the tests, those of a file stay together, and so do all that
-    want the matrix of releases, which takes long to render, and those whose simulators count
-    ports from the same number.
+    want the matrix of releases, which takes long to render.
     """
     for item in items:
         wants = getattr(item, "fixturenames", ())
-        alone = item.path.parent if item.path.parent.name == "simulator" else item.path
-        group = "matrix" if "matrix" in wants else alone.as_posix()
+        group = "matrix" if "matrix" in wants else item.path.as_posix()
         if group == "matrix":
             item.add_marker(pytest.mark.slow)
         item.add_marker(pytest.mark.xdist_group(group))
