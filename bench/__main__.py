@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from tokenworks.check.read import read_paths
 from tokenworks.check.schemas import build_schemas
 from tokenworks.cli.context import load, render_tools, root, say
 from tokenworks.render import helm, platform
+from tokenworks.render.helm import RenderTools
 
 STATE = "/var/lib/tokenworks-bench"
 ENVIRONMENT = "local"
@@ -117,10 +118,10 @@ def _charts() -> list[tuple[Path, str, str, Mapping[str, Any]]]:
     real = helm.template
 
     def note(
-        program: Path, chart: Path, name: str, namespace: str, values: Mapping[str, Any]
+        tools: RenderTools, chart: Path, name: str, namespace: str, values: Mapping[str, Any]
     ) -> tuple[Any, ...]:
         calls.append((chart, name, namespace, values))
-        return real(program, chart, name, namespace, values)
+        return real(tools, chart, name, namespace, values)
 
     with (
         mock.patch.object(rendering, "template", note),
@@ -130,8 +131,9 @@ def _charts() -> list[tuple[Path, str, str, Mapping[str, Any]]]:
     return calls
 
 
-def render() -> Row:
-    """Rendering the environment beside `helm template` of the same charts, as many at once."""
+def render() -> list[Row]:
+    """Rendering the environment, as the first time and again, beside `helm template` of the same
+    charts, as many at once."""
     tools, charts = render_tools(), _charts()
     with tempfile.TemporaryDirectory() as folder:
         commands: list[list[str]] = []
@@ -148,8 +150,14 @@ def render() -> Row:
                 )
 
         stack = load(ENVIRONMENT)
-        ours, theirs = in_turn(lambda: rendering.render(stack, tools), plain)
-    return Row(f"render, {len(charts)} charts and the CRDs", ours, "helm template", theirs)
+        first = replace(tools, kept=None)
+        ours, theirs = in_turn(lambda: rendering.render(stack, first), plain)
+        again, beside = in_turn(lambda: rendering.render(stack, tools), plain)
+    what = f"render, {len(charts)} charts and the CRDs"
+    return [
+        Row(what, ours, "helm template", theirs),
+        Row(f"{what}, again", again, "helm template", beside),
+    ]
 
 
 def _copies(count: int) -> list[Manifest]:
