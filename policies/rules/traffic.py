@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from policies.engines import Program
 from policies.inventory import Inventory
@@ -186,7 +186,7 @@ def network_transfer(inventory: Inventory, _context: Context) -> Iterator[Violat
     for a in (program for programs in nixl.values() for program in programs):
         for b in nixl[a.container.pod.namespace]:
             here, there = a.container.pod, b.container.pod
-            if a is b or here is there:
+            if a is b or here is there or not _one_release(a, b, nixl[there.namespace]):
                 continue
             port = side_port(b)
             why = reaches(graph, here, there, port) if port is not None else None
@@ -199,6 +199,31 @@ def network_transfer(inventory: Inventory, _context: Context) -> Iterator[Violat
                     f"allow port {port} and the ports of the transfer between the two",
                 )
                 break
+
+
+def _one_release(a: Program, b: Program, nixl: Sequence[Program]) -> bool:
+    """Whether two of the programs that hand over KV serve the same thing.
+
+    Another model is another release; so is another instance that has prefill and decode itself.
+    """
+    if not _names(a) & _names(b):
+        return False
+    here, there = _instance(a), _instance(b)
+    if not here or not there or here == there:
+        return True
+    return sum(_instance(program) == there for program in nixl) < 2
+
+
+def _names(program: Program) -> set[str]:
+    """What a program calls its model."""
+    served = program.line.value("served-model-name")
+    given = served if isinstance(served, list) else [served]
+    names = {name for name in given if isinstance(name, str)}
+    return names or {str(program.line.model)}
+
+
+def _instance(program: Program) -> str:
+    return str(program.container.pod.labels.get("app.kubernetes.io/instance") or "")
 
 
 _STORE = re.compile(r"(?<![a-z0-9])(s3|gs|az|abfs)://[A-Za-z0-9$]")

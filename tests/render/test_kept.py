@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from dataclasses import replace
@@ -99,10 +98,18 @@ def test_a_damaged_file_is_rendered_again(
 ) -> None:
     first = template(tools, chart, "r", "n", {"value": 1})
     (file,) = (tmp_path / "kept").glob("*.json")
-    for text in ("", "{", "[]", "null"):
+    whole = file.read_text()
+    damaged = ("", "{", "[]", "null", whole[:-1], whole.replace('"r"', '"x"'), "[" * 100_000)
+    for text in damaged:
         file.write_text(text)
         assert template(tools, chart, "r", "n", {"value": 1}) == first
-    assert len(runs) == 5 and json.loads(file.read_text()) == list(first)
+    assert len(runs) == 1 + len(damaged) and file.read_text() == whole
+
+
+def test_what_cannot_be_put_there_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.json" / "in the way").mkdir(parents=True)
+    Kept(tmp_path).put("a", ({"kind": "A"},))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
 @pytest.mark.helm

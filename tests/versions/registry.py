@@ -19,7 +19,8 @@ INDEX: Final = "application/vnd.oci.image.index.v1+json"
 
 def manifest(repository: str, tag: str) -> bytes:
     """An index that is its own."""
-    return json.dumps({"mediaType": INDEX, "of": f"{repository}:{tag}"}).encode()
+    what = {"schemaVersion": 2, "mediaType": INDEX, "of": f"{repository}:{tag}"}
+    return json.dumps(what).encode()
 
 
 def digest(repository: str, tag: str) -> str:
@@ -37,6 +38,10 @@ class Served:
     silent: bool = False
     """States no digest beside the manifest."""
     status: int = 200
+    says: bytes | None = None
+    """What it sends in place of a manifest."""
+    token: str = TOKEN
+    realm: str = ""
     host: str = ""
     asked: list[str] = field(default_factory=list[str])
     commits: dict[str, str] = field(default_factory=dict[str, str])
@@ -76,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != f"Basic {login}":
             return self._send(401, b"{}")
         assert query["service"] == ["tests"] and query["scope"][0].startswith("repository:")
-        return self._send(200, json.dumps({"token": TOKEN}).encode())
+        return self._send(200, json.dumps({"token": self.served.token}).encode())
 
     def _model(self, rest: str) -> None:
         name, _, branch = rest.partition("/revision/")
@@ -89,7 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
         served = self.served
         repository, _, tag = path.removeprefix("/v2/").partition("/manifests/")
         if served.private and self.headers.get("Authorization") != f"Bearer {TOKEN}":
-            realm = f'Bearer realm="http://{served.host}/token",service="tests"'
+            where = served.realm or f"http://{served.host}/token"
+            realm = f'Bearer realm="{where}",service="tests"'
             scope = f'scope="repository:{repository}:pull"'
             return self._send(401, b"{}", {"WWW-Authenticate": f"{realm},{scope}"})
         if served.status != 200:
@@ -97,6 +103,8 @@ class _Handler(BaseHTTPRequestHandler):
         if (repository, tag) not in served.tags:
             return self._send(404, b"{}")
         assert INDEX in self.headers["Accept"]
+        if served.says is not None:
+            return self._send(200, served.says)
         stated = "sha256:" + "0" * 64 if served.lies else digest(repository, tag)
         headers: dict[str, str] = {} if served.silent else {"Docker-Content-Digest": stated}
         return self._send(200, manifest(repository, tag), headers)

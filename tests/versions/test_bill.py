@@ -158,6 +158,26 @@ def test_a_digest_is_copied_rather_than_its_tag() -> None:
     assert "docker://r.example/a:v1 " in script([moved], ["x"], "m.example", ROOT)
 
 
+def test_a_port_is_no_part_of_a_path() -> None:
+    assert destination("127.0.0.1:5000/a/b:v1", "m.example") == "m.example/127.0.0.1-5000/a/b:v1"
+
+
+def test_weights_in_an_image_are_copied_by_their_digest_and_known() -> None:
+    name, sum_ = "r.example/weights", f"sha256:{'d' * 64}"
+    model_ = Item("model", f"oci://{name}", "", sum_, "", "", "")
+    (found, weights) = needed([pod(f"{name}@{sum_}")], [], [model_])
+    assert (found.name, found.pin, weights) == (name, sum_, model_)
+    assert f"docker://{name}@{sum_} " in script([found, weights], ["x"], "m.example", ROOT)
+    release = stack(model())
+    assert check.judge(release, [pod(f"{name}@{sum_}")], [], [model_], "1.35") == []
+
+
+def test_a_moving_tag_is_an_error_in_documents_too() -> None:
+    item = Item("image", "r.example/a", "latest", "unresolved", "stacks/x.yaml", "", "w")
+    (finding,) = check.judge(stack(model()), [], [], [item], "1.35")
+    assert (finding.rule, finding.severity) == ("floating-version", "error")
+
+
 def test_weights_are_fetched_at_their_commit() -> None:
     items = [
         Item("model", "hf://org/name", "", "0a" * 20, "", "", ""),

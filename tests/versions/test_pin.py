@@ -10,6 +10,7 @@ import pytest
 from tests.docs.guide import copy_tree
 from tests.versions.registry import Served, digest, registry
 from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.versions.hub import commit
 from tokenworks.versions.pin import Place, pin_all, places
 
 pytestmark = pytest.mark.slow
@@ -95,6 +96,64 @@ def test_the_same_image_is_asked_for_once(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError, match=r"a\.yaml: cannot be read"):
         places(file_of(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- {repository: a, tag: b, digest: &u unresolved}\n- *u\n", "a.yaml:1: has an anchor"),
+        ("- repository: a\n  tag: b\n  digest: >-\n    unresolved\n", "over several lines"),
+        ("unresolved: " + "[" * 3000, "cannot be read"),
+        ("a: &a [*a]\nb: unresolved\n", "has an anchor"),
+    ],
+)
+def test_what_is_left_to_people_is_said_before_anything_is_written(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    first = tmp_path / "0.yaml"
+    first.write_bytes(TEXT.encode())
+    with pytest.raises(UsageError, match=said):
+        pin_all([first, file_of(tmp_path, text)], answer, lambda _: None, write=True)
+    assert first.read_bytes().decode() == TEXT
+
+
+def test_a_link_stays_one_and_a_mode_too(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    real = file_of(tmp_path / "elsewhere")
+    real.chmod(0o600)
+    link = tmp_path / "link.yaml"
+    link.symlink_to(real)
+    pin_all([link], answer, lambda _: None, write=True)
+    assert link.is_symlink() and A in real.read_text()
+    assert real.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in real.parent.iterdir()] == ["a.yaml"]
+
+
+def test_a_commit_of_digits_stays_text(tmp_path: Path) -> None:
+    file = file_of(tmp_path, "{uri: 'hf://a/b', revision: unresolved}\n")
+    pin_all([file], lambda _: "1" * 40, lambda _: None, write=True)
+    assert f'revision: "{"1" * 40}"' in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"HF_ENDPOINT": "ftp://x"}, "HF_ENDPOINT"),
+        ({"HF_ENDPOINT": "https://ada:canary@hub.example"}, "without a login"),
+        ({"HF_ENDPOINT": "https://hub.example?x=1"}, "HF_ENDPOINT"),
+        ({"HF_ENDPOINT": "http://hub.example", "HF_TOKEN": "canary"}, "in clear"),
+        ({"HF_TOKEN": "canary é"}, "HF_TOKEN"),
+        ({"HF_TOKEN": "canary\n x"}, "HF_TOKEN"),
+    ],
+)
+def test_a_hub_that_cannot_be_asked_is_named_without_secrets(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], said: str
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=said) as refused:
+        commit("org/name", "main")
+    assert "canary" not in str(refused.value)
 
 
 def test_the_command_pins_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tokenworks.cli import promote as command
 from tokenworks.cli.main import build
 from tokenworks.errors import TokenworksError, UsageError
-from tokenworks.spec.edit import CannotEditError, value_at, values_below, with_value, written
+from tokenworks.spec.edit import CannotEditError, value_at, with_field_of, with_value, written
 from tokenworks.spec.load import load_stack
 from tokenworks.versions.promote import OWN, promotion
 
@@ -64,6 +64,25 @@ def test_a_second_time_changes_nothing(root: Path) -> None:
     assert document(root, "staging").read_bytes() == once
 
 
+def test_a_kind_of_cache_is_the_releases(root: Path) -> None:
+    """The target's claim does not come into a release that has none any more."""
+    target = document(root, "staging")
+    text = target.read_text()
+    assert "      kind: ephemeral\n" in text
+    target.write_text(text.replace("kind: ephemeral\n", "kind: pvc\n      claim: weights\n"))
+    load_stack(root, "staging")
+    run(*KEEP)
+    assert yaml.safe_load(target.read_text())["spec"]["caches"]["weights"] == {"kind": "ephemeral"}
+    target.write_text(text.replace("kind: ephemeral\n", "kind: pvc\n      claim: weights\n"))
+    run(*KEEP, "--keep", "caches")
+    assert yaml.safe_load(target.read_text())["spec"]["caches"]["weights"]["claim"] == "weights"
+
+
+def test_an_editors_open_file_is_no_document(root: Path) -> None:
+    (document(root, "staging").parent / ".#qwen3-32b.yaml").symlink_to("nobody@nowhere")
+    assert "---" in run(*KEEP, "--dry-run")
+
+
 def test_a_dry_run_writes_nothing(root: Path) -> None:
     before = document(root, "staging").read_bytes()
     assert "---" in run(*KEEP, "--dry-run")
@@ -89,6 +108,8 @@ def test_the_first_time_the_targets_own_is_given(root: Path) -> None:
         (["--set", "=x"], "FIELD=VALUE"),
         (["--keep", "nosuch"], "has no spec.nosuch"),
         (["--to", "dev"], "name two environments"),
+        (["--set", "pool=a", "--set", "pool=b"], "given twice"),
+        (["--set", "replicas=1", "--keep", "replicas"], "contradicts --keep"),
         (["--to", "nosuch"], "nosuch"),
     ],
 )
@@ -137,7 +158,7 @@ def test_one_value_changes_and_no_other_byte(
     assert value_at(expected, path) == "9"
 
 
-@pytest.mark.parametrize("path", [("a",), ("x", "y"), ("l", "0")])
+@pytest.mark.parametrize("path", [("x", "y"), ("l", "0")])
 def test_no_single_value_is_no_place(path: tuple[str, ...]) -> None:
     with pytest.raises(CannotEditError):
         with_value("a: {b: 1}\nl: [1]\n", path, "9")
@@ -152,5 +173,51 @@ def test_a_text_is_read_as_it_was_given(value: str) -> None:
     assert str(read) == value
 
 
-def test_values_below_are_the_single_ones() -> None:
-    assert values_below("a: {b: 1, c: {d: 2}, e: [1]}", ("a",)) == (("a", "b"), ("a", "c", "d"))
+OTHER = """\
+spec:
+    keep: # theirs
+        a: [1, 2]
+        b: |
+            text
+
+    last: {x: 1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "expected"),
+    [
+        (
+            "spec:\n  first: 1\n  keep:\n    c: 9\n  # end\n  z: 0\n",
+            ("spec", "keep"),
+            "spec:\n  first: 1\n  keep: # theirs\n      a: [1, 2]\n      b: |\n          text\n"
+            "  # end\n  z: 0\n",
+        ),
+        ("spec:\n  first: 1\n", ("spec", "keep", "a"), None),
+        ("spec:\n  last: {y: 2}\n", ("spec", "last"), "spec:\n  last: {x: 1}\n"),
+        ("spec:\n  a: 1\n", ("spec", "last"), "spec:\n  last: {x: 1}\n  a: 1\n"),
+        (
+            "spec:\n  a: 1\nnext: 2\n",
+            ("spec", "keep"),
+            "spec:\n  a: 1\n  keep: # theirs\n      a: [1, 2]\n      b: |\n          text\n"
+            "next: 2\n",
+        ),
+    ],
+)
+def test_a_whole_field_comes_with_lists_and_comments(
+    text: str, path: tuple[str, ...], expected: str | None
+) -> None:
+    if expected is None:
+        with pytest.raises(CannotEditError):
+            with_field_of(text, path, OTHER)
+    else:
+        assert with_field_of(text, path, OTHER) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: &n 1\nb: *n\n", "a: 1\n---\nb: 2\n", "a: [", "a: >-\n  x\n", "a: 1\na: 2\n"],
+)
+def test_what_is_left_to_people_is_not_changed(text: str) -> None:
+    with pytest.raises(CannotEditError):
+        with_value(text, ("a",), "9")

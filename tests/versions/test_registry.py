@@ -72,6 +72,66 @@ def test_a_refusal_says_why(tmp_path: Path, served: Served, said: str) -> None:
     assert f"{served.host}/vllm/vllm-openai:v0.26.0" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "says", [b"<html>log in</html>", b"", b"[]", b"[" * 100_000, b"x" * (9 << 20), b'{"a": 1}']
+)
+def test_what_is_no_manifest_has_no_digest(tmp_path: Path, says: bytes) -> None:
+    """As a network says it that wants people to log in first."""
+    with (
+        registry(Served(TAGS, says=says)) as host,
+        Registries(tmp_path / "none") as asked,
+        pytest.raises(TokenworksError, match=r"no manifest|more than a manifest"),
+    ):
+        asked.digest(f"{host}/vllm/vllm-openai", "v0.26.0")
+
+
+@pytest.mark.parametrize(
+    "served",
+    [
+        Served(TAGS, private=True, token="canary\nof a token"),
+        Served(TAGS, private=True, token="canary é"),
+        Served(TAGS, private=True, realm="http://[::1/token"),
+        Served(TAGS, private=True, realm="http://ada:canary@registry.example/token"),
+        Served(TAGS, private=True, realm="http://127.evil.example/token"),
+        Served(TAGS, private=True, realm="https://xn--/token"),
+    ],
+)
+def test_a_token_service_that_makes_no_sense_is_refused(tmp_path: Path, served: Served) -> None:
+    with (
+        registry(served) as host,
+        Registries(login(tmp_path, host)) as asked,
+        pytest.raises(TokenworksError) as refused,
+    ):
+        asked.digest(f"{host}/vllm/vllm-openai", "v0.26.0")
+    assert "canary" not in str(refused.value) and "evil" not in str(refused.value)
+
+
+@pytest.mark.parametrize("host", ["a..b", "xn--", "x" * 70 + ".b", "127.evil.invalid"])
+def test_a_host_that_cannot_be_one_is_named(tmp_path: Path, host: str) -> None:
+    with Registries(tmp_path / "none") as asked, pytest.raises(TokenworksError, match="registry"):
+        asked.digest(f"{host}/a", "1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"auths": {"HOST": {"auth": "canary\\ncanary"}}}',
+        '{"auths": {"HOST": {"auth": null}}}',
+        '{"auths": [], "credHelpers": 7}',
+        '{"credsStore": "a\\u0000b"}',
+        "[]",
+        "null",
+    ],
+)
+def test_a_configuration_with_odd_types_is_no_login(tmp_path: Path, text: str) -> None:
+    with registry(Served(TAGS, private=True)) as host:
+        file = tmp_path / "config.json"
+        file.write_text(text.replace("HOST", host))
+        with Registries(file) as asked, pytest.raises(TokenworksError) as refused:
+            asked.digest(f"{host}/vllm/vllm-openai", "v0.26.0")
+    assert "canary" not in str(refused.value)
+
+
 def test_one_that_is_not_there_is_named(tmp_path: Path) -> None:
     with registry(Served(TAGS)) as host:
         gone = host
@@ -94,6 +154,7 @@ def test_credentials_stand_in_no_message(tmp_path: Path) -> None:
 
 def test_a_configuration_that_is_no_json_is_named(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
-    file.write_text("{")
-    with pytest.raises(TokenworksError, match=r"config\.json: is not JSON"):
-        Registries(file)
+    for content in (b"{", b"\xff", b"[" * 100_000):
+        file.write_bytes(content)
+        with pytest.raises(TokenworksError, match=r"config\.json: is not JSON"):
+            Registries(file)

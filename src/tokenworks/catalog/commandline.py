@@ -292,7 +292,13 @@ def _played(grammar: Grammar, length: int, words: Sequence[Word]) -> tuple[Gramm
     if grammar.engine != "simulator" or after[:1] != [PLAYS]:
         return grammar, length
     engine = grammars().get(after[1]) if len(after) > 1 else None
-    return None if engine is None else (engine, length + 2 + (after[2:] == ["--"]))
+    if engine is None:
+        return None
+    length += 2 + (after[2:] == ["--"])
+    # Its command's second word may be said too: `simulator --as vllm -- serve MODEL`.
+    seconds = {start["words"][1] for start in engine.facts["starts"] if len(start["words"]) == 2}
+    said = length < len(words) and words[length].text in seconds
+    return engine, length + said
 
 
 def _matches(words: Sequence[Word], at: int, pattern: Sequence[str]) -> int | None:

@@ -71,8 +71,12 @@ def promote(
 
 
 def _fields(given: list[str]) -> Iterator[tuple[str, str]]:
+    seen: set[str] = set()
     for one in given:
         field, equals, value = one.partition("=")
+        if field in seen:
+            raise UsageError(f"--set {field} is given twice; leave one out")
+        seen.add(field)
         if not equals or not field or not value:
             raise UsageError(f"--set {one!r}: write FIELD=VALUE, such as pool=g6e")
         yield field, value

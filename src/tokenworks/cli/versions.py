@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from policies.secrets import masked
 from tokenworks.cli.context import environments, load, rendered_objects, root, say
 from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.spec.stack import Stack
@@ -34,7 +35,7 @@ Environments = Annotated[
 
 
 def _stacks(names: list[str] | None) -> list[Stack]:
-    return [load(name) for name in names or environments()]
+    return [load(name) for name in dict.fromkeys(names or environments())]
 
 
 def _catalog() -> list[Item]:
@@ -112,9 +113,9 @@ def pin(
     for place, found in done.written:
         print(f"{place.file.relative_to(root())}:{place.line}: {place.title}: {found}")
     for place, why in done.failed:
-        say(f"{place.file.relative_to(root())}:{place.line}: {why}")
+        say(masked(f"{place.file.relative_to(root())}:{place.line}: {why}"))
     if not done.written and not done.failed:
-        say("nothing is unresolved")
+        say("nothing that a registry or the hub could tell is unresolved")
     if done.written and not dry_run:
         say("next: ./tokenworks render ENV, and review the difference")
     if done.failed:
@@ -130,9 +131,15 @@ def _files() -> list[Path]:
     return [
         catalog / "versions.yaml",
         *sorted((catalog / "engines").glob("*.yaml")),
-        *sorted(stacks.glob("*/environment.yaml")),
-        *sorted(stacks.glob("*/models/*.yaml")),
+        *(f for f in sorted(stacks.glob("*/environment.yaml")) if _seen(f)),
+        *(f for f in sorted(stacks.glob("*/models/*.yaml")) if _seen(f)),
     ]
+
+
+def _seen(file: Path) -> bool:
+    """Whether it is a file that environments have; editors leave others, with a dot in front."""
+    parts = file.relative_to(root() / "stacks").parts
+    return file.is_file() and not any(part.startswith(".") for part in parts)
 
 
 @app.command("check")

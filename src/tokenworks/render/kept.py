@@ -30,10 +30,12 @@ class Kept:
     def get(self, key: str) -> tuple[Manifest, ...] | None:
         """Objects of an earlier run; None where there was none, or its file is damaged."""
         try:
-            said = json.loads(self._file(key).read_text(encoding="utf-8"))
+            sum_, _, text = self._file(key).read_text(encoding="utf-8").partition("\n")
         except (OSError, ValueError):
             return None
-        return tuple(cast("list[Manifest]", said)) if isinstance(said, list) and said else None
+        if sum_ != _digest(text):
+            return None
+        return tuple(cast("list[Manifest]", json.loads(text)))
 
     def put(self, key: str, objects: tuple[Manifest, ...]) -> None:
         """Keep objects, if JSON tells them exactly. A folder that cannot be written keeps none."""
@@ -43,15 +45,18 @@ class Kept:
             return
         if tuple(json.loads(text)) != objects:
             return
+        beside: Path | None = None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(
                 "w", encoding="utf-8", dir=self.folder, prefix=".", delete=False
             ) as file:
-                file.write(text)
-            Path(file.name).replace(self._file(key))
+                beside = Path(file.name)
+                file.write(f"{_digest(text)}\n{text}")
+            beside.replace(self._file(key))
         except OSError:
-            return
+            if beside is not None:
+                beside.unlink(missing_ok=True)
 
     def trim(self, most: int = _MOST) -> None:
         """Delete the half that was written longest ago, once there are more than `most`."""
@@ -66,6 +71,10 @@ class Kept:
 
     def _file(self, key: str) -> Path:
         return self.folder / f"{key}.json"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def key_of(helm: Path, chart: Path, *parts: str) -> str:
@@ -88,6 +97,8 @@ def _content(chart: Path) -> str:
         folders.sort()
         for name in sorted(files):
             path = Path(folder) / name
+            if not path.is_file():  # an editor's link to nothing
+                continue
             found.update(f"{path.relative_to(chart)}\0".encode())
             found.update(hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()

@@ -53,10 +53,10 @@ def _outside(stack: Stack, objects: Iterable[Manifest], known: set[str]) -> Iter
 def _floating(stack: Stack, named: list[Item]) -> Iterator[Finding]:
     local = stack.environment.spec.cluster.provider in ("local", "kind")
     for item in named:
-        if item.pin == "unresolved" and not local and item.kind != "adapter":
-            yield _unresolved(item)
-        elif item.kind == "image" and item.version in _MOVING and item.pin == "unresolved":
+        if item.kind == "image" and item.version in _MOVING and item.pin == "unresolved":
             yield _moving(item)
+        elif item.pin == "unresolved" and not local and item.kind != "adapter":
+            yield _unresolved(item)
 
 
 def _catalog_floats(catalog: list[Item]) -> Iterator[Finding]:

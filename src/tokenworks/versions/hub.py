@@ -8,40 +8,73 @@ from typing import Any, Final, cast
 
 import httpx
 
-from tokenworks.errors import TokenworksError
+from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.versions.registry import FAULTS, scheme
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_TOKEN: Final = re.compile(r"[!-~]+")
 _SECONDS: Final = 30.0
 
 
-def hub_url() -> str:
-    """The hub, or the mirror that `HF_ENDPOINT` names (huggingface_hub's own variable)."""
-    return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+def hub_url() -> httpx.URL:
+    """The hub, or the mirror that `HF_ENDPOINT` names (huggingface_hub's own variable).
+
+    Raises:
+        UsageError: it is no such address.
+    """
+    given = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+    try:
+        url = httpx.URL(given.rstrip("/"))
+        plain = url.scheme in ("http", "https") and bool(url.host)
+        if plain and not (url.query or url.fragment or url.userinfo):
+            return url
+    except FAULTS:
+        pass
+    raise UsageError("HF_ENDPOINT: is no address of a hub; write https://host, without a login")
 
 
 def commit(name: str, branch: str) -> str:
-    """The commit that a branch of model ORG/NAME is at. `HF_TOKEN` is sent where it is set.
+    """The commit that a branch of model ORG/NAME is at. `HF_TOKEN` is sent where it is set, and
+    never in clear over a network.
 
     Raises:
         TokenworksError: the hub is not reached, refuses, or has no such model.
+        UsageError: HF_ENDPOINT or HF_TOKEN cannot be what they should be.
     """
-    url = f"{hub_url()}/api/models/{name}/revision/{branch}"
-    token = os.environ.get("HF_TOKEN")
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    hub = hub_url()
+    headers = _headers(hub)
     try:
-        response = httpx.get(url, headers=headers, timeout=_SECONDS, follow_redirects=True)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise TokenworksError(f"hf://{name}: {hub_url()} is not reached: {error}") from None
+        response = httpx.get(
+            f"{hub}/api/models/{name}/revision/{branch}",
+            headers=headers, timeout=_SECONDS, follow_redirects=True,
+        )  # fmt: skip
+        found = _sha(response) if response.status_code == 200 else ""
+    except FAULTS as error:
+        # Their texts may hold what was sent.
+        raise TokenworksError(
+            f"hf://{name}: {hub} is not reached, or no hub: {type(error).__name__}"
+        ) from None
     if response.status_code != 200:
         raise TokenworksError(
-            f"hf://{name}: {hub_url()} answers HTTP {response.status_code}; it has no such model, "
-            "or HF_TOKEN may not read it"
+            f"hf://{name}: {hub} answers HTTP {response.status_code}; it has no such model, or "
+            "HF_TOKEN may not read it"
         )
-    try:
-        said = cast("dict[str, Any]", response.json())
-        found = str(said.get("sha", ""))
-    except (ValueError, AttributeError):
-        found = ""
     if not _COMMIT.fullmatch(found):
-        raise TokenworksError(f"hf://{name}: {hub_url()} states no commit")
+        raise TokenworksError(f"hf://{name}: {hub} states no commit")
     return found
+
+
+def _headers(hub: httpx.URL) -> dict[str, str]:
+    token = os.environ.get("HF_TOKEN", "").strip()
+    if not token:
+        return {}
+    if not _TOKEN.fullmatch(token):
+        raise UsageError("HF_TOKEN: has characters that no token has; set it anew")
+    if scheme(hub.host) == "https" and hub.scheme != "https":
+        raise UsageError("HF_ENDPOINT: is not https, and HF_TOKEN would be sent in clear")
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _sha(response: httpx.Response) -> str:
+    said: Any = response.json()
+    return str(cast("dict[str, Any]", said).get("sha", "")) if isinstance(said, dict) else ""

@@ -57,8 +57,10 @@ def named_by(stack: Stack) -> list[Item]:
 
 
 def images(items: list[Item]) -> set[str]:
-    """References `repository:tag` of those that are images."""
-    return {_reference(item) for item in items if item.kind == "image"}
+    """References `repository:tag` of those that are images, weights in images too."""
+    found = {_reference(item) for item in items if item.kind == "image"}
+    weights = {item.name for item in items if item.kind == "model"}
+    return found | {name.removeprefix("oci://") for name in weights if name.startswith("oci://")}
 
 
 def needed(objects: Iterable[Manifest], items: list[Item], named: list[Item]) -> list[Item]:
@@ -67,13 +69,14 @@ def needed(objects: Iterable[Manifest], items: list[Item], named: list[Item]) ->
     Where one image of a component runs, the others are needed too: no object names the proxies
     that Istio starts for gateways.
     """
-    used = {image.partition("@")[0] for item in objects for image in named_images(item)}
+    references = {image for item in objects for image in named_images(item)} - {INJECTED}
+    used = {image.partition("@")[0] for image in references}
     for component in bill().components.values():
         every = {f"{i.repository}:{i.tag}" for i in component.images.values()}
         used |= every if every & used else set[str]()
     known = {_reference(item): item for item in items if item.kind == "image"}
     found = [item for reference, item in known.items() if reference in used]
-    found += [_plain(image) for image in used - known.keys() - {INJECTED}]
+    found += [_plain(image) for image in references if image.partition("@")[0] not in known]
     return _sorted([*found, *(item for item in named if item.kind != "image")])
 
 
@@ -83,11 +86,11 @@ def _reference(item: Item) -> str:
 
 def _plain(reference: str) -> Item:
     """An image that objects name and the bill does not have."""
+    reference, _, digest = reference.partition("@")
     name, _, tag = reference.rpartition(":")
     whole = not name or "/" in tag
-    return Item(
-        "image", reference if whole else name, "" if whole else tag, "unresolved", "", "", ""
-    )
+    name, tag = (reference, "") if whole else (name, tag)
+    return Item("image", name, tag, digest or "unresolved", "", "", "")
 
 
 def named_images(value: object) -> Iterator[str]:

@@ -12,7 +12,7 @@ from tokenworks.versions.items import Item
 _HEAD = """\
 #!/usr/bin/env bash
 # Copies what these environments need: {names}.
-# Wants: skopeo, go, pip, and hf (huggingface_hub) where there are weights.
+# Run it in the repository's root. Wants: skopeo, go, pip, and hf (huggingface_hub) for weights.
 # Runs again without harm; what is there already is not copied twice.
 set -euo pipefail
 """
@@ -41,8 +41,10 @@ def script(items: Iterable[Item], names: Iterable[str], to: str, root: Path) -> 
 
 
 def destination(repository: str, to: str) -> str:
-    """Where an image goes: the registry that it came from becomes the first part of its path."""
-    return f"{to}/{repository}"
+    """Where an image goes: the registry that it came from becomes the first part of its path, in
+    which no colon may be."""
+    host, slash, path = repository.partition("/")
+    return f"{to}/{host.replace(':', '-') if slash else host}{slash}{path}"
 
 
 def listed(items: Iterable[Item], to: str) -> list[dict[str, Any]]:
@@ -85,9 +87,7 @@ def _weights(items: list[Item]) -> Iterator[str]:
             revision = "" if item.pin == "unresolved" else f" --revision {shlex.quote(item.pin)}"
             folder = shlex.quote(f"mirror/weights/{name}")
             yield f"hf download {shlex.quote(name)}{revision} --local-dir {folder}\n"
-        elif item.name.startswith("oci://"):
-            yield f"# {item.name}: an image; copy it as one\n"
-        else:
+        elif not item.name.startswith("oci://"):  # an image, which is copied above
             yield f"# {item.name}: on your own storage\n"
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import stat
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,11 +49,27 @@ def places(file: Path) -> list[Place]:
     try:
         # Bytes first: a file's line ends stay what they are.
         text = file.read_bytes().decode("utf-8")
+        _refuse_anchors(text, file)
         documents = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+    except RecursionError:
+        raise UsageError(f"{file}: cannot be read: it is nested too deeply") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"{file}: cannot be read: {error}") from None
     found = [place for node in documents if node for place in _places(node, file)]
+    for place in found:
+        if "\n" in text[place.start : place.end]:
+            raise UsageError(f"{file}:{place.line}: is written over several lines; write it in one")
     return sorted(found, key=lambda place: place.start)
+
+
+def _refuse_anchors(text: str, file: Path) -> None:
+    """One text that stands for several values is not changed for one of them."""
+    if UNRESOLVED not in text:
+        return
+    for token in yaml.scan(text, Loader=yaml.SafeLoader):
+        if isinstance(token, yaml.AnchorToken | yaml.AliasToken):
+            line = token.start_mark.line + 1
+            raise UsageError(f"{file}:{line}: has an anchor or an alias; write values out")
 
 
 def _places(node: yaml.Node, file: Path) -> Iterator[Place]:
@@ -95,11 +114,33 @@ def pin(file: Path, found: Mapping[Place, str]) -> None:
         for place in sorted(found, key=lambda p: p.start, reverse=True):
             if UNRESOLVED not in text[place.start : place.end]:
                 raise TokenworksError(f"{file} has changed meanwhile; run it again")
-            text = f"{text[: place.start]}{found[place]}{text[place.end :]}"
-        beside = file.with_name(f".{file.name}.new")
-        beside.write_bytes(text.encode("utf-8"))
-        beside.chmod(file.stat().st_mode)
-        beside.replace(file)
+            text = f"{text[: place.start]}{_yaml(found[place])}{text[place.end :]}"
+    except OSError as error:
+        raise TokenworksError(f"{file}: cannot be read: {error.strerror}") from None
+    replace_text(file, text)
+
+
+def _yaml(value: str) -> str:
+    """Quoted where a reader would take it for a number."""
+    return f'"{value}"' if re.fullmatch(r"[0-9]+([eE][0-9]+)?", value) else value
+
+
+def replace_text(file: Path, text: str) -> None:
+    """Put a text into a file, whole or not at all; a link stays one, and a mode too.
+
+    Raises:
+        TokenworksError: it cannot be written.
+    """
+    try:
+        place = file.resolve()
+        place.parent.mkdir(exist_ok=True)
+        mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o644
+        with tempfile.NamedTemporaryFile(
+            "wb", dir=place.parent, prefix=f".{place.name}.", delete=False
+        ) as beside:
+            beside.write(text.encode("utf-8"))
+        Path(beside.name).chmod(mode)
+        Path(beside.name).replace(place)
     except OSError as error:
         raise TokenworksError(f"{file}: cannot be written: {error.strerror}") from None
 
@@ -124,9 +165,10 @@ def pin_all(
     answers: dict[tuple[str, str], str | TokenworksError] = {}
     written: list[tuple[Place, str]] = []
     failed: list[tuple[Place, str]] = []
-    for file in files:
+    # All are read before the first is written.
+    for file, there in [(file, places(file)) for file in files]:
         found: dict[Place, str] = {}
-        for place in places(file):
+        for place in there:
             key = (place.name, place.tag)
             if key not in answers:
                 say(f"  … {place.title}")

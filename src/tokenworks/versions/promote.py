@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from tokenworks.errors import TokenworksError, UsageError
-from tokenworks.spec.edit import CannotEditError, value_at, values_below, with_value, written
+from tokenworks.spec.edit import CannotEditError, has, value_at, with_field_of, with_value, written
 from tokenworks.spec.load import load_stack
 from tokenworks.spec.problems import DocumentErrors
+from tokenworks.versions.pin import replace_text
 
 OWN: Final = (
     "tenant",
@@ -70,19 +71,21 @@ def promotion(
             raise UsageError(
                 f"--set {field}: is not the environment's own; allowed: {', '.join(OWN)}"
             )
+        if any(field == kept or field.startswith(f"{kept}.") for kept in keep):
+            raise UsageError(f"--set {field}: contradicts --keep; leave one of them out")
     here = _document(root, source, name)
     there = root / "stacks" / target / "models" / f"{name}.yaml"
     load_stack(root, target)
     text = _text(here)
     before = _text(there) if there.exists() else ""
-    own = {path: value_at(before, path) for path in _own(before, keep, there)}
-    own |= {_path(field): written(value) for field, value in given.items()}
-    for path, value in own.items():
-        text = text if value is None else _with(text, path, value, here)
-    kept = [_field(path) for path, value in own.items() if value is not None]
-    taken = [
-        field for field in OWN if field not in kept and value_at(text, _path(field)) is not None
-    ]
+    try:
+        text, kept = _merged(text, before, given, keep)
+        taken = [field for field in OWN if field not in kept and has(text, _path(field))]
+    except CannotEditError as error:
+        raise UsageError(
+            f"promoting {here.relative_to(root)} to {there.relative_to(root)}: {error}; write it "
+            "plainly, or edit by hand"
+        ) from None
     _refuse_what_does_not_load(root, target, name, text)
     return Promotion(there, before, text, tuple(kept), tuple(taken))
 
@@ -91,19 +94,32 @@ def _path(field: str) -> tuple[str, ...]:
     return ("spec", *field.split("."))
 
 
-def _field(path: tuple[str, ...]) -> str:
-    return ".".join(path[1:])
-
-
-def _own(before: str, keep: Sequence[str], file: Path) -> list[tuple[str, ...]]:
-    """Paths of single values of the target's document that stay."""
-    paths = [_path(field) for field in OWN] if before else []
+def _merged(
+    text: str, before: str, given: Mapping[str, str], keep: Sequence[str]
+) -> tuple[str, list[str]]:
+    """The source's text with what is the target's own, and the names of that."""
+    kept: list[str] = []
     for field in keep:
-        below = values_below(before, _path(field)) if before else ()
-        if not below:
-            raise UsageError(f"--keep {field}: {file} has no spec.{field} to keep")
-        paths += below
-    return paths
+        if not before or not has(before, _path(field)):
+            raise UsageError(f"--keep {field}: the target has no spec.{field} to keep")
+        text = with_field_of(text, _path(field), before)
+        kept.append(field)
+    for field in OWN:
+        value = _own(text, before, field, given)
+        if value is not None:
+            text = with_value(text, _path(field), value)
+            kept.append(field)
+    return text, kept
+
+
+def _own(text: str, before: str, field: str, given: Mapping[str, str]) -> str | None:
+    """The target's value of a field that belongs to it, if the release has a place for it."""
+    path = _path(field)
+    if field in given:
+        return written(given[field])
+    # A claim or a store is of a kind of cache, which is the release's.
+    fits = has(text, path) if field.startswith("caches.") else has(text, path[:-1])
+    return value_at(before, path) if before and fits else None
 
 
 def write(made: Promotion) -> None:
@@ -112,13 +128,7 @@ def write(made: Promotion) -> None:
     Raises:
         TokenworksError: it cannot be written.
     """
-    beside = made.file.with_name(f".{made.file.name}.new")
-    try:
-        made.file.parent.mkdir(exist_ok=True)
-        beside.write_bytes(made.after.encode("utf-8"))
-        beside.replace(made.file)
-    except OSError as error:
-        raise TokenworksError(f"{made.file}: cannot be written: {error.strerror}") from None
+    replace_text(made.file, made.after)
 
 
 def _document(root: Path, environment: str, name: str) -> Path:
@@ -136,18 +146,16 @@ def _text(file: Path) -> str:
     return file.read_bytes().decode("utf-8")
 
 
-def _with(text: str, path: tuple[str, ...], value: str, file: Path) -> str:
-    try:
-        return with_value(text, path, value)
-    except CannotEditError as error:
-        raise UsageError(f"{file}: {error}; the releases differ there: edit by hand") from None
-
-
 def _refuse_what_does_not_load(root: Path, target: str, name: str, text: str) -> None:
     """Load the target's documents as they would be."""
     with tempfile.TemporaryDirectory(prefix="tokenworks-promote-") as folder:
         copy = Path(folder) / "stacks" / target
-        shutil.copytree(root / "stacks" / target, copy)
+        try:
+            shutil.copytree(
+                root / "stacks" / target, copy, ignore=_hidden, ignore_dangling_symlinks=True
+            )
+        except (shutil.Error, OSError) as error:
+            raise TokenworksError(f"stacks/{target} cannot be read: {error}") from None
         file = copy / "models" / f"{name}.yaml"
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(text.encode("utf-8"))
@@ -155,6 +163,10 @@ def _refuse_what_does_not_load(root: Path, target: str, name: str, text: str) ->
             load_stack(Path(folder), target)
         except DocumentErrors as error:
             raise TokenworksError(
-                f"{error}\nnothing is written; what is {target}'s own is given by --set, such as "
-                "--set pool=NAME"
+                f"{error}\nnothing is written (lines are those of what would be); what is "
+                f"{target}'s own is given by --set, such as --set pool=NAME, or stays by --keep"
             ) from None
+
+
+def _hidden(_folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if name.startswith(".")]
