@@ -70,6 +70,24 @@ def test_our_environments_are_sound(
     assert bool(report.findings) is (stack.name == "dev")
 
 
+def test_the_releases_of_the_end_to_end_tests_are_sound_together(
+    tools: CheckTools, root: Path, helm: Path, tmp_path: Path
+) -> None:
+    """What a rule finds wrongly there would only show once a cluster is up."""
+    shutil.copytree(root / "stacks" / "local", tmp_path / "stacks" / "local")
+    for folder in ("topologies", "adapters"):
+        for document in (root / "tests" / "e2e" / folder).glob("*.yaml"):
+            shutil.copy(document, tmp_path / "stacks" / "local" / "models")
+    file = tmp_path / "stacks" / "local" / "environment.yaml"
+    changed = file.read_text().replace(
+        "  platform:\n", "  platform:\n    llmD: {router: 0.4.0}\n", 1
+    )
+    file.write_text(changed)
+    stack = load_stack(tmp_path, "local")
+    report = checked(stack, render(stack, RenderTools(helm, module_dir)), tools)
+    assert report.findings == ()
+
+
 def test_applying_refuses_what_is_unresolved(
     environment: tuple[Stack, tuple[Release, ...]], tools: CheckTools
 ) -> None:
