@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import runpy
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,6 +137,27 @@ def test_a_file_that_stays_corrupted_is_not_published(hub: Hub, tmp_path: Path, 
     assert done.returncode == 1
     assert f"weights: {name}: hub or network deliver other bytes" in done.stderr
     assert not folder(tmp_path).exists()
+
+
+def test_progress_counts_a_file_that_is_being_renamed(tmp_path: Path) -> None:
+    """Another thread turns the part into the whole between two looks."""
+    program = runpy.run_path(str(PROGRAM))
+
+    class Moving(type(tmp_path)):
+        def stat(self, **options: Any) -> os.stat_result:
+            found = super().stat(**options)
+            if self.suffix == ".part":
+                self.rename(self.with_suffix(""))
+            return found
+
+    file = program["File"](ONE, 3, None, None)
+    work = program["Download"]([file], "/", Moving(tmp_path))
+    (tmp_path / f"{ONE}.part").write_bytes(b"abc")
+    assert work.there(file) == 3
+    assert not (tmp_path / f"{ONE}.part").exists()
+    assert work.there(file) == 3
+    assert program["size_of"](tmp_path / ONE / "inside") is None
+    assert program["size_of"](tmp_path) is None
 
 
 def test_a_killed_download_is_continued(hub: Hub, tmp_path: Path) -> None:

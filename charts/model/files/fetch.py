@@ -19,6 +19,7 @@ import os
 import shutil
 import signal
 import ssl
+import stat
 import sys
 import threading
 import time
@@ -82,6 +83,15 @@ def say(text: str) -> None:
 def shown(count: float) -> str:
     """Bytes for people."""
     return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.2f} MB"
+
+
+def size_of(path: Path) -> int | None:
+    """Bytes of a file, in one look; None: there is no such file."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 # The hub
@@ -200,7 +210,8 @@ class Download:
     def there(self, file: File) -> int:
         """Bytes of the file that are on the disk."""
         whole, part = self.folder / file.name, self.folder / f"{file.name}.part"
-        return next((p.stat().st_size for p in (whole, part) if p.is_file()), 0)
+        # The part first: another thread renames it to the whole meanwhile, never back.
+        return size_of(part) or size_of(whole) or 0
 
     def progress(self) -> str:
         """Bytes, percent, rate."""
@@ -218,7 +229,7 @@ class Download:
         """The file, verified; what is there of it is continued."""
         target = self.folder / file.name
         target.parent.mkdir(parents=True, exist_ok=True)
-        if target.is_file() and target.stat().st_size == file.size:
+        if size_of(target) == file.size:
             return
         part = target.with_name(f"{target.name}.part")
         for _ in range(2):
@@ -278,7 +289,7 @@ def wrong(folder: Path) -> str | None:
         return f"{folder} is not there yet"
     for name, size in files.items():
         path = folder / name
-        found = path.stat().st_size if path.is_file() else None
+        found = size_of(path)
         if found != size:
             return f"{path} has {found} bytes, not {size}"
     return None
