@@ -172,7 +172,7 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in version.split(".")[:2])
 
 
-def _require_go() -> None:
+def require_go() -> None:
     if go_serves():
         return
     found = _go_version()
@@ -206,7 +206,7 @@ def files_of(program: Program) -> Path:
 
 @cache
 def _module_files(group: str, module: str, version: str) -> Path:
-    _require_go()
+    require_go()
     wanted = f"{module}@{version}"
     result = run(["go", "mod", "download", "-json", wanted], cwd=HERE / "go" / group, env=go_env())
     try:
@@ -277,7 +277,7 @@ def ensure(*names: str, progress: Progress = say) -> dict[str, Path]:
     if all(f.path for f in found.values()):
         return {n: f.path for n, f in found.items() if f.path}
     missing = sum(f.path is None and f.program.file is None for f in found.values())
-    _require_go()
+    require_go()
     with locked("toolchain", progress):
         if missing:
             progress(f"Building {missing} program(s) once, into {cache_dir()}:")

@@ -33,6 +33,7 @@ LAYERS = (
     Layer("src/tokenworks/bootstrap.py", (), "runs before anything is installed"),
     Layer("src/tokenworks/__init__.py", (), "imported by everyone"),
     Layer("src/tokenworks/errors.py", (), "imported by everyone"),
+    Layer("src/tokenworks/files.py", ("tokenworks.errors",), "imported by everyone who writes"),
     Layer(
         "src/tokenworks/catalog/shell.py",
         (),
@@ -58,6 +59,7 @@ LAYERS = (
         (
             "tokenworks.spec",
             "tokenworks.errors",
+            "tokenworks.files",
             "tokenworks.catalog",
             "policies.secrets",
             "pydantic",
@@ -100,6 +102,7 @@ LAYERS = (
             "tokenworks.spec",
             "tokenworks.catalog",
             "tokenworks.errors",
+            "tokenworks.files",
             "policies.model",
             "httpx",
             "yaml",

@@ -40,11 +40,12 @@ def promote(
     target's documents have to load with it, or nothing is written. Commit it; `git revert` of that
     commit is the rollback.
 
-    Where nodes differ, so do GPUs and memory of a pod: --keep resources --keep topology.
+    Where nodes differ, so do GPUs and memory of a pod: --keep resources --keep topology. What is so
+    each time stands in the target's environment.yaml: `promotion.keep`, `promotion.set`.
 
     Example: ./tokenworks promote qwen3-32b --from dev --to staging --dry-run
     """
-    from tokenworks.versions.promote import promotion, write  # noqa: PLC0415 - start-up time
+    from tokenworks.spec.promote import promotion, write  # noqa: PLC0415 - start-up time
 
     if source == target:
         raise UsageError(f"--from and --to are both {source}; name two environments")

@@ -15,12 +15,13 @@ from rich.table import Table
 
 from policies.secrets import masked
 from tokenworks.cli.context import environments, load, rendered_objects, root, say
+from tokenworks.cli.update import update
 from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.spec.stack import Stack
 from tokenworks.versions.items import Item
 
 app = typer.Typer(
-    help="List, resolve and check versions: charts, CRDs, images, programs, weights.\n\n"
+    help="List, resolve, check and raise versions: charts, CRDs, images, programs, weights.\n\n"
     "Example: ./tokenworks versions check",
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -28,6 +29,7 @@ app = typer.Typer(
 _REGISTRY = re.compile(
     r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
 )
+app.command("update")(update)
 Environments = Annotated[
     list[str] | None,
     typer.Argument(metavar="[ENV]...", help="Folders of stacks/; default: all of them."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from datetime import date
 from typing import Annotated, Final, Literal
 
@@ -376,6 +377,44 @@ class Policies(Document):
     )
 
 
+OWN_FIELDS: Final = (
+    "tenant",
+    "pool",
+    "replicas",
+    "topology.network",
+    "topology.prefill.pool",
+    "topology.prefill.replicas",
+    "topology.decode.pool",
+    "topology.decode.replicas",
+    "caches.weights.claim",
+    "caches.weights.storageClass",
+    "caches.offload.nvme.storageClass",
+    "caches.distributed.address",
+    "caches.distributed.namespace",
+    "caches.distributed.claim",
+)
+"""Fields of a release's spec that say where it runs and how large it is there, not what it is."""
+
+OwnField = Annotated[
+    str, Form("|".join(map(re.escape, OWN_FIELDS)), ", ".join(OWN_FIELDS), "name one of these")
+]
+
+
+class Promotion(Document):
+    """What is this environment's own in releases that come from another."""
+
+    own: dict[OwnField, str | int] = Field(
+        default_factory=dict[OwnField, str | int],
+        alias="set",
+        description="Fields of a release's spec, and what they are here where a release is new.",
+    )
+    keep: Annotated[tuple[str, ...], Field(max_length=50)] = Field(
+        default=(),
+        description="Fields of a release's spec that stay as they are here, where they are, such "
+        "as resources.",
+    )
+
+
 class EnvironmentSpec(Document):
     """Body of an Environment."""
 
@@ -389,6 +428,10 @@ class EnvironmentSpec(Document):
     gateway: Gateway = Field(default=Gateway(), description="The one entry for requests.")
     policies: Policies = Field(
         default=Policies(), description="How strict the rules are, and what is waived."
+    )
+    promotion: Promotion = Field(
+        default=Promotion(),
+        description="What `./tokenworks promote` leaves or makes as it is here.",
     )
     delivery: Literal["pulumi"] = Field(default="pulumi", description="Who applies the objects.")
     stacks: Literal["one", "split"] = Field(

@@ -15,6 +15,7 @@ from tokenworks.catalog.gpus import gpu_types
 from tokenworks.errors import did_you_mean
 from tokenworks.spec.aws_rules import check_aws, check_aws_models
 from tokenworks.spec.environment import Environment
+from tokenworks.spec.fields import names_at
 from tokenworks.spec.layout import RoleLayout, layout
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.model_rules import check_model
@@ -67,6 +68,7 @@ def check(documents: Documents, catalog: EngineCatalog) -> Iterator[Problem]:
         yield from _labels(documents.environment)
         yield from _gateway_namespace(documents.environment)
         yield from _pools(documents.environment)
+        yield from _kept_fields(documents.environment)
         yield from check_aws(documents.environment)
         yield from check_rdma(documents.environment)
 
@@ -87,6 +89,19 @@ def _gateway_namespace(environment: Sourced[Environment]) -> Iterator[Problem]:
             "a namespace of its own",
             "remove it for the default, tokenworks-gateway",
         )
+
+
+def _kept_fields(environment: Sourced[Environment]) -> Iterator[Problem]:
+    for number, field in enumerate(environment.document.spec.promotion.keep):
+        parts = field.split(".")
+        known = names_at(ModelRelease, ("spec", *parts[:-1]))
+        if parts[-1] not in known:
+            yield environment.problem(
+                ("spec", "promotion", "keep", number),
+                f"found {field}, which is no field of a ModelRelease's spec",
+                listed(known, "a field such as resources"),
+                did_you_mean(parts[-1], known),
+            )
 
 
 def _pools(environment: Sourced[Environment]) -> Iterator[Problem]:

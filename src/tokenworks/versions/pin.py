@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import stat
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Final, Literal
 import yaml
 
 from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.files import replace_text
 
 UNRESOLVED: Final = "unresolved"
 Resolve = Callable[["Place"], str]
@@ -123,26 +122,6 @@ def pin(file: Path, found: Mapping[Place, str]) -> None:
 def _yaml(value: str) -> str:
     """Quoted where a reader would take it for a number."""
     return f'"{value}"' if re.fullmatch(r"[0-9]+([eE][0-9]+)?", value) else value
-
-
-def replace_text(file: Path, text: str) -> None:
-    """Put a text into a file, whole or not at all; a link stays one, and a mode too.
-
-    Raises:
-        TokenworksError: it cannot be written.
-    """
-    try:
-        place = file.resolve()
-        place.parent.mkdir(exist_ok=True)
-        mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o644
-        with tempfile.NamedTemporaryFile(
-            "wb", dir=place.parent, prefix=f".{place.name}.", delete=False
-        ) as beside:
-            beside.write(text.encode("utf-8"))
-        Path(beside.name).chmod(mode)
-        Path(beside.name).replace(place)
-    except OSError as error:
-        raise TokenworksError(f"{file}: cannot be written: {error.strerror}") from None
 
 
 @dataclass(frozen=True)

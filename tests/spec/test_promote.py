@@ -13,8 +13,9 @@ from tokenworks.cli import promote as command
 from tokenworks.cli.main import build
 from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.spec.edit import CannotEditError, value_at, with_field_of, with_value, written
+from tokenworks.spec.environment import OWN_FIELDS as OWN
 from tokenworks.spec.load import load_stack
-from tokenworks.versions.promote import OWN, promotion
+from tokenworks.spec.promote import promotion
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "qwen3-32b"
@@ -98,6 +99,39 @@ def test_the_first_time_the_targets_own_is_given(root: Path) -> None:
     run("--set", "pool=g6e", "--set", "replicas=3", "--set", "tenant=research")
     spec = yaml.safe_load(document(root, "staging").read_text())["spec"]
     assert (spec["pool"], spec["replicas"]) == ("g6e", 3)
+
+
+def habits(root: Path, text: str) -> None:
+    """Written into the target's environment document."""
+    file = root / "stacks" / "staging" / "environment.yaml"
+    before = file.read_text()
+    file.write_text(before.replace("\nspec:\n", f"\nspec:\n  promotion: {text}\n", 1))
+    assert file.read_text() != before
+
+
+def test_what_is_kept_each_time_stands_in_the_environment(root: Path) -> None:
+    habits(root, "{keep: [resources, topology, startup]}")
+    before = yaml.safe_load(document(root, "staging").read_text())["spec"]
+    assert "staging's own: resources, topology, startup, tenant" in run()
+    after = yaml.safe_load(document(root, "staging").read_text())["spec"]
+    for field in ("resources", "topology", "startup"):
+        assert after[field] == before[field], field
+
+
+def test_a_release_that_is_new_gets_what_the_environment_says(root: Path) -> None:
+    was = yaml.safe_load(document(root, "staging").read_text())["spec"]
+    document(root, "staging").unlink()
+    habits(root, f"{{set: {{tenant: {was['tenant']}, pool: {was['pool']}, replicas: 3}}}}")
+    run("--set", "replicas=2")
+    after = yaml.safe_load(document(root, "staging").read_text())["spec"]
+    assert (after["tenant"], after["pool"], after["replicas"]) == (was["tenant"], was["pool"], 2)
+
+
+def test_what_a_release_has_there_comes_before_what_new_ones_get(root: Path) -> None:
+    habits(root, "{set: {replicas: 7}, keep: [resources, topology, startup]}")
+    was = yaml.safe_load(document(root, "staging").read_text())["spec"]["replicas"]
+    run()
+    assert yaml.safe_load(document(root, "staging").read_text())["spec"]["replicas"] == was != 7
 
 
 @pytest.mark.parametrize(

@@ -7,31 +7,14 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.files import replace_text
 from tokenworks.spec.edit import CannotEditError, has, value_at, with_field_of, with_value, written
+from tokenworks.spec.environment import OWN_FIELDS as OWN
+from tokenworks.spec.environment import Promotion as Habits
 from tokenworks.spec.load import load_stack
 from tokenworks.spec.problems import DocumentErrors
-from tokenworks.versions.pin import replace_text
-
-OWN: Final = (
-    "tenant",
-    "pool",
-    "replicas",
-    "topology.network",
-    "topology.prefill.pool",
-    "topology.prefill.replicas",
-    "topology.decode.pool",
-    "topology.decode.replicas",
-    "caches.weights.claim",
-    "caches.weights.storageClass",
-    "caches.offload.nvme.storageClass",
-    "caches.distributed.address",
-    "caches.distributed.namespace",
-    "caches.distributed.claim",
-)
-"""Fields of spec that say where a release runs and how large it is there, not what it is."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +42,9 @@ def promotion(
 ) -> Promotion:
     """The document of release `name` in `source`, as environment `target` should have it.
 
-    Fields of `OWN` and `keep` stay as the target's document has them; `given` are those of `OWN`
-    that it should get.
+    Fields of `OWN`, `keep` and the target's `promotion.keep` stay as the target's document has
+    them; `given` are those of `OWN` that it should get. What it then has not is as the target's
+    `promotion.set` says.
 
     Raises:
         UsageError: no such environment, release or field, or documents that do not load.
@@ -75,11 +59,11 @@ def promotion(
             raise UsageError(f"--set {field}: contradicts --keep; leave one of them out")
     here = _document(root, source, name)
     there = root / "stacks" / target / "models" / f"{name}.yaml"
-    load_stack(root, target)
+    habits = load_stack(root, target).environment.spec.promotion
     text = _text(here)
     before = _text(there) if there.exists() else ""
     try:
-        text, kept = _merged(text, before, given, keep)
+        text, kept = _merged(text, before, given, keep, habits)
         taken = [field for field in OWN if field not in kept and has(text, _path(field))]
     except CannotEditError as error:
         raise UsageError(
@@ -95,31 +79,36 @@ def _path(field: str) -> tuple[str, ...]:
 
 
 def _merged(
-    text: str, before: str, given: Mapping[str, str], keep: Sequence[str]
+    text: str, before: str, given: Mapping[str, str], keep: Sequence[str], habits: Habits
 ) -> tuple[str, list[str]]:
     """The source's text with what is the target's own, and the names of that."""
-    kept: list[str] = []
     for field in keep:
         if not before or not has(before, _path(field)):
             raise UsageError(f"--keep {field}: the target has no spec.{field} to keep")
+    stay = dict.fromkeys([*keep, *(f for f in habits.keep if before and has(before, _path(f)))])
+    for field in stay:
         text = with_field_of(text, _path(field), before)
-        kept.append(field)
+    kept = list(stay)
     for field in OWN:
-        value = _own(text, before, field, given)
+        value = _own(text, before, field, given, habits)
         if value is not None:
             text = with_value(text, _path(field), value)
             kept.append(field)
     return text, kept
 
 
-def _own(text: str, before: str, field: str, given: Mapping[str, str]) -> str | None:
+def _own(
+    text: str, before: str, field: str, given: Mapping[str, str], habits: Habits
+) -> str | None:
     """The target's value of a field that belongs to it, if the release has a place for it."""
     path = _path(field)
     if field in given:
         return written(given[field])
     # A claim or a store is of a kind of cache, which is the release's.
-    fits = has(text, path) if field.startswith("caches.") else has(text, path[:-1])
-    return value_at(before, path) if before and fits else None
+    if not has(text, path if field.startswith("caches.") else path[:-1]):
+        return None
+    now, habit = value_at(before, path) if before else None, habits.own.get(field)
+    return now if now is not None or habit is None else written(str(habit))
 
 
 def write(made: Promotion) -> None:
