@@ -89,6 +89,21 @@ lock: venv ## resolve the dependencies of pyproject.toml anew into locks/
 verify-lock: venv ## fail when locks/ does not fit pyproject.toml
 	@hack/lock --check
 
+# What a branch is compared with.
+BASE ?= origin/main
+
+.PHONY: verify-chart-versions
+verify-chart-versions: venv ## fail when a chart changed since BASE without a higher version
+	@$(PY) hack/charts.py check --base $(BASE)
+
+.PHONY: package-charts
+package-charts: venv tools-fast ## archives of the charts, in dist/
+	@$(PY) hack/charts.py package dist
+
+.PHONY: push-charts
+push-charts: venv tools-fast ## push dist/ to TO=oci://HOST/PATH; prints what to sign
+	@$(PY) hack/charts.py push dist $(TO)
+
 .PHONY: clean
 clean: ## remove what tests and linters leave; keeps .venv and the toolchain
 	@rm -rf .pytest_cache .ruff_cache .hypothesis
