@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tokenworks.cli.main import build
 from tokenworks.errors import UsageError
 from tokenworks.versions import check
 from tokenworks.versions.items import Item, catalogued, named_by, named_images, needed
-from tokenworks.versions.mirror import destination, listed, script
+from tokenworks.versions.mirror import Machine, destination, listed, script
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = {
@@ -27,6 +28,7 @@ MODULES = {
     "lws": "sigs.k8s.io/lws",
     "kubernetes": "k8s.io/client-go",
 }
+MACHINE = Machine("1.2.3", ("containerd", "libc6"), ("locks/base.txt", "local/images/envoy.txt"))
 POD = {"kind": "Pod", "metadata": {"name": "p", "namespace": "n"}}
 
 
@@ -155,7 +157,7 @@ def test_a_digest_is_copied_rather_than_its_tag() -> None:
     assert row["from"] == f"r.example/a@sha256:{'a' * 64}"
     assert row["to"] == destination("r.example/a:v1", "m.example")
     moved = replace(item, pin="unresolved")
-    assert "docker://r.example/a:v1 " in script([moved], ["x"], "m.example", ROOT)
+    assert "docker://r.example/a:v1 " in script([moved], ["x"], "m.example", ROOT, MACHINE)
 
 
 def test_a_port_is_no_part_of_a_path() -> None:
@@ -167,7 +169,7 @@ def test_weights_in_an_image_are_copied_by_their_digest_and_known() -> None:
     model_ = Item("model", f"oci://{name}", "", sum_, "", "", "")
     (found, weights) = needed([pod(f"{name}@{sum_}")], [], [model_])
     assert (found.name, found.pin, weights) == (name, sum_, model_)
-    assert f"docker://{name}@{sum_} " in script([found, weights], ["x"], "m.example", ROOT)
+    assert f"docker://{name}@{sum_} " in script([found, weights], ["x"], "m.example", ROOT, MACHINE)
     release = stack(model())
     assert check.judge(release, [pod(f"{name}@{sum_}")], [], [model_], "1.35") == []
 
@@ -183,17 +185,32 @@ def test_weights_are_fetched_at_their_commit() -> None:
         Item("model", "hf://org/name", "", "0a" * 20, "", "", ""),
         Item("model", "hf://org/other", "", "unresolved", "", "", ""),
     ]
-    text = script(items, ["x"], "m.example", ROOT)
+    text = script(items, ["x"], "m.example", ROOT, MACHINE)
     assert (
         f"hf download org/name --revision {'0a' * 20} --local-dir mirror/weights/org/name" in text
     )
     assert "hf download org/other --local-dir mirror/weights/org/other" in text
 
 
-def test_every_lock_and_module_file_is_in_it() -> None:
-    text = script([], ["x"], "m.example", ROOT)
-    for file in [*ROOT.glob("locks/*.txt"), *ROOT.glob("local/toolchain/go/*/go.mod")]:
-        assert file.name in text or file.parent.name in text
+def test_every_module_file_and_what_machines_need_is_in_it() -> None:
+    text = script([], ["x"], "m.example", ROOT, MACHINE)
+    for file in ROOT.glob("local/toolchain/go/*/go.mod"):
+        assert f"(cd local/toolchain/go/{file.parent.name} && go mod download)" in text
+    assert "GOTOOLCHAIN=go1.2.3 go version" in text
+    assert "-r locks/base.txt\n" in text and "-r local/images/envoy.txt\n" in text
+    assert "  containerd libc6\n" in text
+
+
+@pytest.mark.slow
+@pytest.mark.helm
+def test_the_script_is_one_for_bash_and_has_every_lock_and_package() -> None:
+    text = printed("mirror", "local", "--to", "r.example/m")
+    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+    for lock in [*(ROOT / "locks").glob("*.txt"), *(ROOT / "local/images").glob("*.txt")]:
+        name = lock.relative_to(ROOT).as_posix()
+        assert (f"-r {name}\n" in text) == (lock.name != "vllm-cpu.txt"), name
+    for package in ("containerd", "python3-minimal", "busybox-static", "python3-venv"):
+        assert f" {package}" in text
 
 
 def test_what_objects_name_and_the_bill_has_not_is_copied_too() -> None:

@@ -19,6 +19,7 @@ from tokenworks.cli.update import update
 from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.spec.stack import Stack
 from tokenworks.versions.items import Item
+from tokenworks.versions.mirror import Machine
 
 app = typer.Typer(
     help="List, resolve, check and raise versions: charts, CRDs, images, programs, weights.\n\n"
@@ -210,7 +211,22 @@ def mirror(
     if form == "json":
         print(json.dumps(listed(items, to), indent=2))
     else:
-        print(script(items, [s.name for s in stacks], to, root()), end="")
+        print(script(items, [s.name for s in stacks], to, root(), _machine()), end="")
+
+
+def _machine() -> Machine:
+    from local.images.table import table  # noqa: PLC0415 - start-up time
+    from local.toolchain.pins import pins  # noqa: PLC0415
+
+    images = table().values()
+    packages = {package.name for package in pins().debian.values()} | {"python3-venv"}
+    for image in images:
+        if image.debian is not None:
+            packages |= {*image.debian.packages, *image.debian.alone}
+    locks = {path.relative_to(root()).as_posix() for path in (root() / "locks").glob("*.txt")}
+    locks.discard("locks/vllm-cpu.txt")  # `make engine`, which no environment needs
+    locks |= {image.wheels.lock for image in images if image.wheels is not None}
+    return Machine(pins().go, tuple(sorted(packages)), tuple(sorted(locks)))
 
 
 def kubernetes_version(stack: Stack) -> str:

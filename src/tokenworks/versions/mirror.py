@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,72 @@ from tokenworks.versions.items import Item
 _HEAD = """\
 #!/usr/bin/env bash
 # Copies what these environments need: {names}.
-# Run it in the repository's root. Wants: skopeo, go, pip, and hf (huggingface_hub) for weights.
+# Run it in the repository's root. Wants: skopeo for images, hf (huggingface_hub) for weights, go,
+# pip, and apt on the distribution of the machines that will use it.
 # Runs again without harm; what is there already is not copied twice.
+# Then bring the repository and its folder mirror/ to where no network is, and there:
+#   . mirror/use.sh
 set -euo pipefail
+mkdir -p mirror
 """
 _PROGRAMS = """
-# Programs, charts and CRDs: Go modules, checked against go.sum. Without network:
-#   export GOPROXY=file://$PWD/mirror/go/cache/download GOSUMDB=off
+# Programs, charts and CRDs: Go modules, checked against go.sum; and the Go that builds them.
+export GOMODCACHE="$PWD/mirror/go" GOFLAGS=-modcacherw
+(cd / && GOTOOLCHAIN=go{go} go version)
 """
 _PACKAGES = """
-# Python packages, with their hashes. Without network:
-#   export PIP_NO_INDEX=1 PIP_FIND_LINKS=$PWD/mirror/wheels
+# Python packages, with their hashes.
+mkdir -p mirror/wheels
+"""
+_DEBS = """
+# Packages of the distribution, with all that they need, as a repository in a folder.
+mkdir -p mirror/debs/partial
+apt-get install --download-only --yes --no-install-recommends \\
+  -o Dir::State::status=/dev/null -o Dir::Cache::archives="$PWD/mirror/debs" \\
+  -o Debug::NoLocking=1 -o APT::Sandbox::User=root \\
+  {packages}
+(
+  cd mirror/debs
+  for file in *.deb; do
+    dpkg-deb --field "$file"
+    printf 'Filename: ./%s\\nSize: %s\\nSHA256: %s\\n\\n' \\
+      "$file" "$(stat --format %s "$file")" "$(sha256sum "$file" | cut --delimiter ' ' --fields 1)"
+  done > Packages
+)
+"""
+_USE = """
+# What makes builds use it.
+cat > mirror/use.sh <<'USE'
+export GOPROXY="file://$PWD/mirror/go/cache/download" GOSUMDB=off GONOSUMDB='*'
+export PIP_NO_INDEX=1 PIP_FIND_LINKS="$PWD/mirror/wheels"
+export APT_CONFIG="$PWD/mirror/apt.conf"
+mkdir -p "$PWD/mirror/lists/partial"
+echo "deb [trusted=yes] copy:$PWD/mirror/debs ./" > "$PWD/mirror/debs.list"
+cat > "$APT_CONFIG" <<CONF
+Dir::Etc::sourcelist "$PWD/mirror/debs.list";
+Dir::Etc::sourceparts "-";
+Dir::State::lists "$PWD/mirror/lists";
+CONF
+apt-get update -o APT::Sandbox::User=root
+USE
 """
 
 
-def script(items: Iterable[Item], names: Iterable[str], to: str, root: Path) -> str:
+@dataclass(frozen=True)
+class Machine:
+    """What the machines of a site need beside what clusters run."""
+
+    go: str
+    """Version of Go that builds the programs."""
+    packages: tuple[str, ...]
+    """Packages of the distribution."""
+    locks: tuple[str, ...]
+    """Lock files of Python packages, from the repository's root."""
+
+
+def script(
+    items: Iterable[Item], names: Iterable[str], to: str, root: Path, machine: Machine
+) -> str:
     """The script, for bash. Images go to registry `to` under their own paths."""
     every = list(items)
     return "".join(
@@ -34,8 +86,10 @@ def script(items: Iterable[Item], names: Iterable[str], to: str, root: Path) -> 
             _HEAD.format(names=", ".join(names)),
             *_images(every, to),
             *_weights(every),
-            *_modules(root),
-            *_wheels(root),
+            *_modules(root, machine),
+            *_wheels(machine),
+            _DEBS.format(packages=" ".join(map(shlex.quote, machine.packages))),
+            _USE,
         ]
     )
 
@@ -91,14 +145,16 @@ def _weights(items: list[Item]) -> Iterator[str]:
             yield f"# {item.name}: on your own storage\n"
 
 
-def _modules(root: Path) -> Iterator[str]:
-    yield _PROGRAMS
+def _modules(root: Path, machine: Machine) -> Iterator[str]:
+    yield _PROGRAMS.format(go=machine.go)
     for file in sorted((root / "local" / "toolchain" / "go").glob("*/go.mod")):
-        folder = file.parent.relative_to(root).as_posix()
-        yield f'(cd {folder} && GOMODCACHE="$OLDPWD/mirror/go" go mod download -modcacherw)\n'
+        yield f"(cd {file.parent.relative_to(root).as_posix()} && go mod download)\n"
 
 
-def _wheels(root: Path) -> Iterator[str]:
+def _wheels(machine: Machine) -> Iterator[str]:
     yield _PACKAGES
-    for file in sorted((root / "locks").glob("*.txt")):
-        yield f"pip download --no-deps -d mirror/wheels -r {file.relative_to(root).as_posix()}\n"
+    for file in machine.locks:
+        yield (
+            "python3 -m pip download --quiet --no-deps --only-binary :all: --require-hashes "
+            f"-d mirror/wheels -r {shlex.quote(file)}\n"
+        )
