@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 from tokenworks.cli import promote as command
 from tokenworks.cli.main import build
-from tokenworks.errors import TokenworksError, UsageError
+from tokenworks.errors import UsageError
 from tokenworks.spec.edit import CannotEditError, value_at, with_field_of, with_value, written
 from tokenworks.spec.environment import OWN_FIELDS as OWN
 from tokenworks.spec.load import load_stack
@@ -23,8 +24,10 @@ NAME = "qwen3-32b"
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with the environments of this one."""
+    """A repository with the environments of this one, without what each says of promotion."""
     shutil.copytree(ROOT / "stacks", tmp_path / "stacks")
+    for file in tmp_path.glob("stacks/*/environment.yaml"):
+        file.write_text(re.sub(r"  promotion:\n(?:    .*\n)+", "", file.read_text()))
     monkeypatch.setattr(command, "root", lambda: tmp_path)
     return tmp_path
 
@@ -92,7 +95,7 @@ def test_a_dry_run_writes_nothing(root: Path) -> None:
 
 def test_the_first_time_the_targets_own_is_given(root: Path) -> None:
     document(root, "staging").unlink()
-    with pytest.raises(TokenworksError, match="unknown node pool h100") as refused:
+    with pytest.raises(UsageError, match="unknown node pool h100") as refused:
         run()
     assert "--set pool=NAME" in str(refused.value)
     assert not document(root, "staging").exists()

@@ -45,6 +45,8 @@ class Served:
     host: str = ""
     asked: list[str] = field(default_factory=list[str])
     commits: dict[str, str] = field(default_factory=dict[str, str])
+    adapters: bool = True
+    """Whether its models are adapters."""
 
 
 @contextmanager
@@ -86,9 +88,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _model(self, rest: str) -> None:
         name, _, branch = rest.partition("/revision/")
         known = self.served.commits.get(name)
-        if known is None or branch != "main":
+        if known is None or branch not in ("main", known):
             return self._send(404, b"{}")
-        return self._send(200, json.dumps({"sha": known}).encode())
+        said: dict[str, Any] = {"sha": known}
+        if self.path.endswith("?blobs=true"):
+            weights = {"rfilename": "adapter_model.safetensors", "lfs": {"sha256": known[:4] * 16}}
+            said["siblings"] = [{"rfilename": "README.md"}, *([weights] * self.served.adapters)]
+        return self._send(200, json.dumps(said).encode())
 
     def _manifest(self, path: str) -> None:
         served = self.served

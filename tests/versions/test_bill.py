@@ -226,6 +226,9 @@ def test_what_objects_name_and_the_bill_has_not_is_copied_too() -> None:
     ("arguments", "said"),
     [
         (["mirror", "local", "--to", "https://r.example"], "without scheme"),
+        (["mirror", "local", "--to", "r.example:99999/a"], "is no registry"),
+        (["mirror", "local", "--to", "r.example:0/a"], "is no registry"),
+        (["mirror", "local", "--to", "r..example"], "is no registry"),
         (["mirror", "local", "--to", "R.example"], "lower case"),
         (["list", "nosuch"], "nosuch"),
         (["check", "nosuch"], "nosuch"),

@@ -10,7 +10,7 @@ import pytest
 from tests.docs.guide import copy_tree
 from tests.versions.registry import Served, digest, registry
 from tokenworks.errors import TokenworksError, UsageError
-from tokenworks.versions.hub import commit
+from tokenworks.versions.hub import adapter_digest, commit
 from tokenworks.versions.pin import Place, pin_all, places
 
 pytestmark = pytest.mark.slow
@@ -154,6 +154,32 @@ def test_a_hub_that_cannot_be_asked_is_named_without_secrets(
     with pytest.raises(UsageError, match=said) as refused:
         commit("org/name", "main")
     assert "canary" not in str(refused.value)
+
+
+ADAPTER = "uri: hf://org/adapter\nrevision: {revision}\ndigest: unresolved\nsize: 1Gi\n"
+
+
+def test_an_adapters_digest_is_asked_at_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = file_of(tmp_path, ADAPTER.format(revision=f'"{COMMIT}"'))
+    assert [(p.line, p.kind, p.name, p.tag) for p in places(file)] == [
+        (3, "adapter", "org/adapter", COMMIT)
+    ]
+    served = Served(set(), commits={"org/adapter": COMMIT})
+    with registry(served) as host:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://{host}")
+        assert adapter_digest("org/adapter", COMMIT) == f"sha256:{COMMIT[:4] * 16}"
+        with pytest.raises(TokenworksError, match="HTTP 404"):
+            adapter_digest("org/adapter", "0d" * 20)
+        served.adapters = False
+        with pytest.raises(TokenworksError, match=r"no SHA-256 of adapter_model\.safetensors"):
+            adapter_digest("org/adapter", COMMIT)
+
+
+def test_an_adapter_without_a_commit_waits_for_it(tmp_path: Path) -> None:
+    file = file_of(tmp_path, ADAPTER.format(revision="unresolved"))
+    assert [(p.line, p.kind) for p in places(file)] == [(2, "model")]
 
 
 def test_the_command_pins_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

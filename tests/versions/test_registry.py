@@ -132,6 +132,18 @@ def test_a_configuration_with_odd_types_is_no_login(tmp_path: Path, text: str) -
     assert "canary" not in str(refused.value)
 
 
+@pytest.mark.parametrize("name", ["vllm/vllm-openai", "busybox"])
+def test_a_name_without_a_host_is_docker_hubs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    with (
+        Registries(tmp_path / "none.json") as registries,
+        pytest.raises(TokenworksError, match=r"registry docker\.io is not reached"),
+    ):
+        registries.digest(name, "v1")
+
+
 def test_one_that_is_not_there_is_named(tmp_path: Path) -> None:
     with registry(Served(TAGS)) as host:
         gone = host

@@ -28,8 +28,10 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 _REGISTRY = re.compile(
-    r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+    r"[a-z0-9]+(-+[a-z0-9]+)*(\.[a-z0-9]+(-+[a-z0-9]+)*)*(:(?P<port>[0-9]{1,5}))?"
+    r"(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
 )
+_WIDEST = 100_000
 app.command("update")(update)
 Environments = Annotated[
     list[str] | None,
@@ -85,7 +87,8 @@ def list_versions(
         table.add_row(
             item.kind, item.name, item.version, item.pin, item.source, item.date, item.why
         )
-    Console(width=None if sys.stdout.isatty() else 240).print(table)
+    # Through a pipe each is one line, however long.
+    Console(width=None if sys.stdout.isatty() else _WIDEST).print(table)
 
 
 @app.command("pin")
@@ -97,20 +100,21 @@ def pin(
     """Write digests and commits where the catalog and stacks/ say `unresolved`.
 
     Registries are asked for the digest of each image's tag, the hub (HF_ENDPOINT, HF_TOKEN) for
-    the commit of each model's main branch. Credentials are those of `docker login`. Nothing else
-    of a file changes; what cannot be resolved stays, and the exit code is 1.
+    the commit of each model's main branch and for the SHA-256 of adapters at their commits.
+    Credentials are those of `docker login`. Nothing else of a file changes; what cannot be
+    resolved stays, and the exit code is 1.
 
     Example: ./tokenworks versions pin --dry-run
     """
-    from tokenworks.versions.hub import commit  # noqa: PLC0415 - start-up time
+    from tokenworks.versions.hub import adapter_digest, commit  # noqa: PLC0415 - start-up time
     from tokenworks.versions.pin import Place, pin_all  # noqa: PLC0415
     from tokenworks.versions.registry import Registries  # noqa: PLC0415
 
     with Registries() as registries:
 
         def resolve(place: Place) -> str:
-            ask = registries.digest if place.kind == "image" else commit
-            return ask(place.name, place.tag)
+            ask = {"image": registries.digest, "model": commit, "adapter": adapter_digest}
+            return ask[place.kind](place.name, place.tag)
 
         done = pin_all(_files(), resolve, say, write=not dry_run)
     for place, found in done.written:
@@ -198,7 +202,8 @@ def mirror(
     from tokenworks.versions.items import named_by, needed  # noqa: PLC0415
     from tokenworks.versions.mirror import listed, script  # noqa: PLC0415 - start-up time
 
-    if not _REGISTRY.fullmatch(to):
+    found = _REGISTRY.fullmatch(to)
+    if found is None or not 0 < int(found["port"] or 443) < 2**16:
         raise UsageError(
             f"--to {to!r} is no registry; write host[:port][/path] in lower case, without scheme"
         )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tokenworks.spec.common import Document, Form, Name, Size, refused
+from tokenworks.spec.common import Document, Form, Name, Size, quantity_value, refused
 
 Kind = Literal["none", "ephemeral", "pvc", "node"]
 AccessMode = Literal["ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce"]
@@ -206,6 +206,13 @@ class Distributed(Document):
                     remedy="remove it",
                     field=field,
                 )
+        if self.size is not None and quantity_value(self.size) < quantity_value(self.memory):
+            raise refused(
+                f"found {self.size}, less than the memory of one pod, which spills into it",
+                allowed=f"{self.memory} or more",
+                remedy="raise it; all pods of all releases on the claim share it",
+                field="size",
+            )
         return self
 
 

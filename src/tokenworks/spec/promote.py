@@ -47,8 +47,9 @@ def promotion(
     `promotion.set` says.
 
     Raises:
-        UsageError: no such environment, release or field, or documents that do not load.
-        TokenworksError: the result is refused where the target has no such pool, tenant ….
+        UsageError: no such environment, release or field; or documents that do not load, with the
+            result too where the target has no such pool, tenant ….
+        TokenworksError: documents cannot be read.
     """
     for field in given:
         if field not in OWN:
@@ -151,7 +152,7 @@ def _refuse_what_does_not_load(root: Path, target: str, name: str, text: str) ->
         try:
             load_stack(Path(folder), target)
         except DocumentErrors as error:
-            raise TokenworksError(
+            raise UsageError(
                 f"{error}\nnothing is written (lines are those of what would be); what is "
                 f"{target}'s own is given by --set, such as --set pool=NAME, or stays by --keep"
             ) from None

@@ -1,4 +1,4 @@
-"""Commits of models, as the hub states them."""
+"""Commits of models and digests of adapters, as the hub states them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tokenworks.versions.registry import FAULTS, scheme
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _TOKEN: Final = re.compile(r"[!-~]+")
 _SECONDS: Final = 30.0
+_ADAPTER: Final = "adapter_model.safetensors"
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def hub_url() -> httpx.URL:
@@ -41,14 +43,40 @@ def commit(name: str, branch: str) -> str:
         TokenworksError: the hub is not reached, refuses, or has no such model.
         UsageError: HF_ENDPOINT or HF_TOKEN cannot be what they should be.
     """
+    found = str(_told(name, f"revision/{branch}").get("sha", ""))
+    if not _COMMIT.fullmatch(found):
+        raise TokenworksError(f"hf://{name}: {hub_url()} states no commit")
+    return found
+
+
+def adapter_digest(name: str, revision: str) -> str:
+    """SHA-256 of an adapter's weights at a commit, `sha256:` before it.
+
+    Raises:
+        TokenworksError: the hub is not reached, refuses, or has no such file.
+        UsageError: HF_ENDPOINT or HF_TOKEN cannot be what they should be.
+    """
+    files = _told(name, f"revision/{revision}?blobs=true").get("siblings")
+    for file in cast("list[Any]", files) if isinstance(files, list) else []:
+        if isinstance(file, dict):
+            entry = cast("dict[str, Any]", file)
+            lfs = entry.get("lfs")
+            sum_ = str(cast("dict[str, Any]", lfs).get("sha256")) if isinstance(lfs, dict) else ""
+            if entry.get("rfilename") == _ADAPTER and _SHA256.fullmatch(sum_):
+                return f"sha256:{sum_}"
+    raise TokenworksError(f"hf://{name}: {hub_url()} states no SHA-256 of {_ADAPTER}")
+
+
+def _told(name: str, what: str) -> dict[str, Any]:
+    """What the hub says of a model."""
     hub = hub_url()
     headers = _headers(hub)
     try:
         response = httpx.get(
-            f"{hub}/api/models/{name}/revision/{branch}",
+            f"{hub}/api/models/{name}/{what}",
             headers=headers, timeout=_SECONDS, follow_redirects=True,
         )  # fmt: skip
-        found = _sha(response) if response.status_code == 200 else ""
+        said: Any = response.json() if response.status_code == 200 else {}
     except FAULTS as error:
         # Their texts may hold what was sent.
         raise TokenworksError(
@@ -59,9 +87,7 @@ def commit(name: str, branch: str) -> str:
             f"hf://{name}: {hub} answers HTTP {response.status_code}; it has no such model, or "
             "HF_TOKEN may not read it"
         )
-    if not _COMMIT.fullmatch(found):
-        raise TokenworksError(f"hf://{name}: {hub} states no commit")
-    return found
+    return cast("dict[str, Any]", said) if isinstance(said, dict) else {}
 
 
 def _headers(hub: httpx.URL) -> dict[str, str]:
@@ -73,8 +99,3 @@ def _headers(hub: httpx.URL) -> dict[str, str]:
     if scheme(hub.host) == "https" and hub.scheme != "https":
         raise UsageError("HF_ENDPOINT: is not https, and HF_TOKEN would be sent in clear")
     return {"Authorization": f"Bearer {token}"}
-
-
-def _sha(response: httpx.Response) -> str:
-    said: Any = response.json()
-    return str(cast("dict[str, Any]", said).get("sha", "")) if isinstance(said, dict) else ""

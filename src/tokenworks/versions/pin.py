@@ -14,6 +14,7 @@ from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.files import replace_text
 
 UNRESOLVED: Final = "unresolved"
+Kind = Literal["image", "model", "adapter"]
 Resolve = Callable[["Place"], str]
 
 
@@ -27,11 +28,11 @@ class Place:
     start: int
     """Characters from the file's beginning."""
     end: int
-    kind: Literal["image", "model"]
+    kind: Kind
     name: str
-    """Repository of an image; ORG/NAME of a model on the hub."""
+    """Repository of an image; ORG/NAME on the hub of a model or an adapter."""
     tag: str
-    """Tag of an image; for a model the branch whose commit is wanted."""
+    """Tag of an image; branch of a model, whose commit is wanted; commit of an adapter."""
 
     @property
     def title(self) -> str:
@@ -93,11 +94,12 @@ def _place(scalars: Mapping[str, yaml.ScalarNode], file: Path) -> Iterator[Place
         yield _made(scalars["digest"], file, "image", texts["repository"], texts["tag"])
     if texts.get("revision") == UNRESOLVED and uri.startswith("hf://"):
         yield _made(scalars["revision"], file, "model", uri.removeprefix("hf://"), "main")
+    commit = texts.get("revision", UNRESOLVED)
+    if texts.get("digest") == UNRESOLVED and uri.startswith("hf://") and commit != UNRESOLVED:
+        yield _made(scalars["digest"], file, "adapter", uri.removeprefix("hf://"), commit)
 
 
-def _made(
-    node: yaml.ScalarNode, file: Path, kind: Literal["image", "model"], name: str, tag: str
-) -> Place:
+def _made(node: yaml.ScalarNode, file: Path, kind: Kind, name: str, tag: str) -> Place:
     start, end = node.start_mark, node.end_mark
     return Place(file, start.line + 1, start.index, end.index, kind, name, tag)
 

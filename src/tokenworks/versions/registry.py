@@ -187,7 +187,10 @@ def _refusal(host: str, status: int) -> str:
 
 
 def _split(repository: str) -> tuple[str, str]:
-    host, _, path = repository.partition("/")
+    """Registry and path; as every client has it, what is no host's name is a path of Docker Hub."""
+    host, slash, path = repository.partition("/")
+    if not slash or not (host == "localhost" or "." in host or ":" in host):
+        host, path = _HUB, repository
     return host, f"library/{path}" if host == _HUB and "/" not in path else path
 
 
