@@ -16,7 +16,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -33,7 +34,7 @@ from local.toolchain.pins import (
     pinned_modules,
     pins,
 )
-from local.toolchain.progress import Progress, run, say, step
+from local.toolchain.progress import Progress, end_all, run, say, step
 from tokenworks.errors import TokenworksError, UsageError, did_you_mean
 
 # Without these a build differs from machine to machine or takes a fifth longer.
@@ -41,6 +42,9 @@ _GO_ENV = {"CGO_ENABLED": "0", "GOGC": "400", "GOWORK": "off", "GOFLAGS": "-buil
 OLDEST_GO = "1.21"
 """The first that fetches a newer one by itself."""
 _ASK_SECONDS = 20.0
+_ROOM = 12 << 30
+"""Bytes of memory in which two programs can be compiled at once; the largest take 4 GiB."""
+Children = list[subprocess.Popen[str]]
 _UNFINISHED = ".building-"
 _GO_BUILD = ("go", "build", "-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
 
@@ -224,7 +228,7 @@ def _go_error(said: str) -> str:
         return said.strip()
 
 
-def _compile(program: Program, target: Path) -> None:
+def _compile(program: Program, target: Path, running: Children) -> None:
     """Put the program at `target` (and its files beside it)."""
     if program.file and program.module:
         shutil.copyfile(files_of(program) / program.file, target)
@@ -232,7 +236,8 @@ def _compile(program: Program, target: Path) -> None:
         flags = " ".join(("-s", "-w", *program.ldflags))
         what = str(ROOT / program.source) if program.source else str(program.package)
         folder = HERE / "go" / program.group if program.group else HERE
-        result = run([*_GO_BUILD, "-ldflags", flags, "-o", target, what], cwd=folder, env=go_env())
+        command = [*_GO_BUILD, "-ldflags", flags, "-o", target, what]
+        result = run(command, cwd=folder, env=go_env(), running=running)
         if result.returncode != 0:
             tail = "\n".join(result.stderr.strip().splitlines()[-15:])
             raise TokenworksError(
@@ -245,18 +250,15 @@ def _compile(program: Program, target: Path) -> None:
         shutil.copyfile(files_of(program) / path, target.parent / name)
 
 
-def _build(program: Program, progress: Progress) -> Path:
+def _build(program: Program, progress: Progress, running: Children) -> Path:
     """Make the program, under the cache's lock; its folder appears by one rename."""
     final = cached_path(program)
     store = final.parent.parent
-    store.mkdir(parents=True, exist_ok=True)
-    for killed in store.glob(f"{_UNFINISHED}*"):
-        shutil.rmtree(killed)
     verb = "copying" if program.file else "building"
     with step(f"{verb} {program.name} {program.version} ({program.why})", progress):
         scratch = Path(tempfile.mkdtemp(dir=store, prefix=_UNFINISHED))
         try:
-            _compile(program, scratch / program.name)
+            _compile(program, scratch / program.name, running)
             scratch.chmod(0o755)
             if final.parent.exists():  # without the program in it, or we would not be here
                 shutil.rmtree(final.parent)
@@ -276,16 +278,41 @@ def ensure(*names: str, progress: Progress = say) -> dict[str, Path]:
     found = {name: find(name) for name in names}
     if all(f.path for f in found.values()):
         return {n: f.path for n, f in found.items() if f.path}
-    missing = sum(f.path is None and f.program.file is None for f in found.values())
     require_go()
     with locked("toolchain", progress):
-        if missing:
-            progress(f"Building {missing} program(s) once, into {cache_dir()}:")
-        paths: dict[str, Path] = {}
-        for name in names:
-            now = find(name)  # another run may have built it while we waited
-            paths[name] = now.path or _build(now.program, progress)
-        return paths
+        now = {name: find(name) for name in names}  # another run may have built it meanwhile
+        missing = [f.program for f in now.values() if f.path is None]
+        if built := sum(program.file is None for program in missing):
+            progress(f"Building {built} program(s) once, into {cache_dir()}:")
+        made = _build_all(missing, progress)
+        return {name: f.path or made[name] for name, f in now.items()}
+
+
+def _build_all(programs: Sequence[Program], progress: Progress) -> dict[str, Path]:
+    """Build programs, some at once: one compiles while another is fetched or linked, which takes
+    one core. When one fails, or we are told to end, none is begun any more."""
+    store = cache_dir() / "bin"
+    store.mkdir(parents=True, exist_ok=True)
+    for killed in store.glob(f"{_UNFINISHED}*"):
+        shutil.rmtree(killed)
+    running: Children = []
+    with ThreadPoolExecutor(at_once()) as pool:
+        jobs = {p.name: pool.submit(_build, p, progress, running) for p in programs}
+        try:
+            for job in as_completed(jobs.values()):
+                job.result()
+        except BaseException as error:
+            pool.shutdown(wait=False, cancel_futures=True)
+            if not isinstance(error, TokenworksError):
+                end_all(running)
+            raise
+    return {name: job.result() for name, job in jobs.items()}
+
+
+def at_once() -> int:
+    """How many programs are built at the same time: two, where memory allows."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return 2 if memory >= _ROOM else 1
 
 
 def debian_present(package: DebianPackage) -> bool:

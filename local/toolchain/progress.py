@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 Progress = Callable[[str], None]
@@ -52,15 +54,56 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
+    running: list[subprocess.Popen[str]] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run quietly, keeping the output; on Ctrl-C the child gets it too and is waited for."""
-    return subprocess.run(
-        [str(c) for c in command],
+    """Run quietly, keeping the output. When we are told to end, the child and all that it started
+    are told too, and waited for. While it runs it is in `running`, for `end_all` of another thread.
+
+    Raises:
+        TimeoutExpired: it took longer than `timeout` seconds, and was killed.
+    """
+    words = [str(c) for c in command]
+    with subprocess.Popen(
+        words,
         cwd=cwd,
         env=dict(env) if env is not None else None,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=timeout,
-    )
+        process_group=0,
+    ) as child:
+        if running is not None:
+            running.append(child)
+        try:
+            out, err = child.communicate(timeout=timeout)
+        except BaseException as error:
+            _end(child, signal.SIGKILL if isinstance(error, _Expired) else signal.SIGINT)
+            raise
+        finally:
+            if running is not None:
+                running.remove(child)
+        return subprocess.CompletedProcess(words, child.returncode, out, err)
+
+
+_Expired = subprocess.TimeoutExpired
+_PATIENCE = 20.0
+"""Seconds that a child has to end by itself."""
+
+
+def end_all(running: list[subprocess.Popen[str]]) -> None:
+    """Tell children of other threads to end, with all that they started."""
+    for child in list(running):
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGINT)
+
+
+def _end(child: subprocess.Popen[str], first: signal.Signals) -> None:
+    for number in (first, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        try:
+            child.communicate(timeout=_PATIENCE)
+        except _Expired:
+            continue
+        return

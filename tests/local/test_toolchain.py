@@ -350,12 +350,64 @@ class TestBuild:
         ) as run:
             assert gate.read_text() == "half\n"
             os.killpg(run.pid, signal.SIGKILL)
+        (place / "never").write_text("nobody waits for it any more\n")
         assert find("helm").source == "missing"
         go(place)
         assert ensure("helm")["helm"].read_text() == "whole\n"
         assert [p.name for p in (place / "cache" / "bin").iterdir()] == [
             cached_path(pins().programs["helm"]).parent.name
         ]
+
+    @pytest.mark.parametrize(
+        ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+    )
+    def test_who_is_told_to_end_leaves_no_compiler_behind(
+        self, place: Path, number: signal.Signals, code: int
+    ) -> None:
+        gate = place / "gate"
+        os.mkfifo(gate)
+        os.mkfifo(place / "never")
+        go(place, then=f"echo $$ > {gate}; read -r go_on < {place / 'never'}")
+        with subprocess.Popen(
+            [sys.executable, "-P", "-m", "tokenworks.cli", "toolchain", "helm"],
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as run:
+            compiler = int(gate.read_text())
+            os.kill(run.pid, number)
+            _, said = run.communicate(timeout=60)
+        assert run.returncode == code
+        assert "run the same command again to continue" in said and "Traceback" not in said
+        with pytest.raises(ProcessLookupError):
+            os.kill(compiler, 0)
+
+    def test_two_are_built_at_once(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        begun, go_on = place / "begun", place / "go-on"
+        os.mkfifo(begun)
+        os.mkfifo(go_on)
+        go(place, then=f"echo x > {begun}; read -r word < {go_on}")
+        monkeypatch.setattr(build, "at_once", lambda: 2)
+        both = threading.Thread(target=ensure, args=("helm", "kubeconform"))
+        both.start()
+        # Open for both directions: it does not end between the two.
+        with os.fdopen(os.open(begun, os.O_RDWR), "rb", buffering=0) as handle:
+            assert handle.read(2) + handle.read(2) == b"x\nx\n"
+        with go_on.open("w") as handle:
+            handle.write("on\non\n")
+            handle.flush()
+            both.join(60)
+        assert len(built(place)) == 2
+
+    def test_after_a_failure_none_is_begun(
+        self, place: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        go(place, then="exit 1")
+        monkeypatch.setattr(build, "at_once", lambda: 1)
+        with pytest.raises(TokenworksError, match="helm"):
+            ensure("helm", "kubeconform", "kwok", "coredns")
+        # The next may have begun before the first was seen to fail.
+        assert len(built(place)) <= 2
 
     def test_files_of_the_module_lie_beside_the_program(
         self, place: Path, monkeypatch: pytest.MonkeyPatch

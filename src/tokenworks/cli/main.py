@@ -6,6 +6,7 @@ Exit codes: 0 fine; 1 findings, or what was asked failed; 2 wrong usage or input
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import typer
@@ -25,7 +26,7 @@ from tokenworks.cli import (
     render,
     versions,
 )
-from tokenworks.cli.usage import Commands
+from tokenworks.cli.usage import Commands, Interrupted
 from tokenworks.errors import TokenworksError
 
 
@@ -81,15 +82,23 @@ def _of_machine(error: OSError) -> str:
     return f"{where}{error.strerror or error}"
 
 
+def _told_to_end(number: int, _frame: object) -> None:
+    """As Ctrl-C: what runs below ends first, and nothing is left half done."""
+    print("told to end; run the same command again to continue", file=sys.stderr)
+    raise SystemExit(128 + number)
+
+
 def main() -> None:
     """Run the command line; every error is one message, never a traceback."""
     open_streams()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _told_to_end)
     try:
         build()(prog_name="./tokenworks")
     except TokenworksError as error:
         print(f"error: {masked(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         print("interrupted; run the same command again to continue", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:

@@ -21,6 +21,10 @@ _WORDS: Final = {
 }
 
 
+class Interrupted(BaseException):
+    """Ctrl-C, after what ran below has ended."""
+
+
 class Commands(TyperGroup):
     """A group whose commands' mistakes are said in our words."""
 
@@ -29,6 +33,8 @@ class Commands(TyperGroup):
         """Run the command that is named."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:  # of which Typer would say nothing but that it was one
+            raise Interrupted from None
         except Exception as error:
             message = getattr(error, "message", None)
             if isinstance(message, str):
