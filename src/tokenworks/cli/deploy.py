@@ -102,11 +102,9 @@ def up(
     here = _made_here(stack)
     releases = _checked(stack)
     if here:
-        from tokenworks.cli.local import bring_up, build  # noqa: PLC0415
+        from tokenworks.cli.local import bring_up  # noqa: PLC0415
 
-        objects = [o for release in releases for o in release.objects]
-        build(stack.environment, objects, engine.PROGRAMS)
-        bring_up(stack, objects)
+        bring_up(stack, [o for release in releases for o in release.objects])
     on_aws = stack.environment.spec.cluster.provider == "aws"
     pulumis = [p.applying(releases, on_aws=on_aws) for p in engine.engines_of(stack)]
     for pulumi in pulumis:

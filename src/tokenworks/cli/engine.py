@@ -25,7 +25,8 @@ PROVIDER_VERSION = "4.25.0"
 """The Kubernetes provider that the locked Python SDK asks for (pyproject.toml)."""
 
 
-PROGRAMS = ("pulumi", "pulumi-resource-kubernetes", "pulumi-language-python-exec", "helm")
+# The one that takes longest is begun first.
+PROGRAMS = ("pulumi-resource-kubernetes", "pulumi", "pulumi-language-python-exec", "helm")
 _CHANGES = ("up", "destroy", "refresh")
 
 

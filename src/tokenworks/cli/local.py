@@ -87,20 +87,20 @@ def programs() -> Programs:
     return Programs(*(found[n] for n in _PROGRAMS), kwok_stages=stages)
 
 
-def build(environment: Environment, objects: list[Manifest], others: Iterable[str]) -> None:
-    """Build at once what the cluster, the images of these objects and `others` need: two at a time
-    take less than one after the other, and less than beside a cluster that is up.
+def build(environment: Environment, others: Iterable[str]) -> None:
+    """Build what the cluster, its images and `others` need, which come first.
+
+    Two at a time take less than one after the other, and less than beside a cluster that is up.
+    What only some environments' images need is built when they are made.
 
     Raises:
         TokenworksError: a build failed.
     """
     from local.images import images_for, programs_needed  # noqa: PLC0415
     from local.toolchain import ensure  # noqa: PLC0415
-    from tokenworks.versions.items import named_images  # noqa: PLC0415 - start-up time
 
-    wanted = images_for(i for item in objects for i in named_images(item))
     ours = _PROGRAMS if environment.spec.cluster.provider == "local" else ()
-    ensure(*dict.fromkeys([*ours, *programs_needed(wanted), *others]))
+    ensure(*dict.fromkeys([*others, *ours, *programs_needed(images_for([]))]))
 
 
 def _images(objects: list[Manifest]) -> list[Path]:
