@@ -100,9 +100,9 @@ verify-chart-versions: venv ## fail when a chart changed since BASE without a hi
 package-charts: venv tools-fast ## archives of the charts, in dist/
 	@$(PY) hack/charts.py package dist
 
-.PHONY: push-charts
-push-charts: venv tools-fast ## push dist/ to TO=oci://HOST/PATH; prints what to sign
-	@$(PY) hack/charts.py push dist $(TO)
+.PHONY: release-charts
+release-charts: package-charts ## push dist/ to TO=oci://HOST/PATH; SIGN=--sign signs with cosign
+	@$(PY) hack/charts.py release dist $(TO) $(SIGN)
 
 .PHONY: clean
 clean: ## remove what tests and linters leave; keeps .venv and the toolchain

@@ -2,8 +2,12 @@
 
     hack/charts.py check --base REF         a chart that changed since REF has a higher version
     hack/charts.py package FOLDER           FOLDER/<chart>-<version>.tgz of every chart
-    hack/charts.py push FOLDER oci://HOST/PATH [--plain-http]
+    hack/charts.py release FOLDER oci://HOST/PATH [--sign] [--plain-http]
                                             push those; print what each became, with its digest
+
+A registry that asks for a login gets REGISTRY_USER and REGISTRY_TOKEN, where they are set, else
+what `docker login` or `helm registry login` left. `--sign` gives each digest to `cosign sign`,
+which takes its identity from where it runs.
 
 `check` is chart-testing's rule, and more: the library is a link in the other charts, so that they
 change when it does.
@@ -12,10 +16,14 @@ change when it does.
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,24 +129,67 @@ def package(root: Path, helm: Path, folder: Path) -> list[Path]:
     return made
 
 
-def push(helm: Path, archives: Iterable[Path], to: str, options: Sequence[str]) -> Iterator[str]:
-    """Push each; `host/path/name@digest`, which is what gets signed.
+@dataclass(frozen=True)
+class Registry:
+    """Where charts go, and how it is reached."""
 
-    Raises:
-        ChartsError: Helm or the registry refuses one.
-    """
-    for archive in archives:
-        said = _helm(helm, "push", str(archive), to, *options)
+    helm: Path
+    to: str
+    options: tuple[str, ...] = ()
+    login: Path | None = None
+    """A folder with Docker's `config.json`, of this run alone; None: the user's own."""
+
+    def push(self, archive: Path) -> str:
+        """`HOST/PATH/NAME@digest` of a pushed chart, which is what gets signed.
+
+        Raises:
+            ChartsError: Helm or the registry refuses it.
+        """
+        said = _helm(self.helm, "push", str(archive), self.to, *self.options, *self._config())
         pushed, digest = _PUSHED.search(said), _DIGEST.search(said)
         if pushed is None or digest is None:
             raise ChartsError(f"helm push {archive.name}: no digest in what it said: {said!r}")
-        yield f"{pushed[1].rpartition(':')[0]}@{digest[1]}"
+        return f"{pushed[1].rpartition(':')[0]}@{digest[1]}"
+
+    def log_in(self, user: str, token: str) -> None:
+        """Log in, for this run.
+
+        Raises:
+            ChartsError: the registry refuses.
+        """
+        host = self.to.removeprefix("oci://").partition("/")[0]
+        words = ["registry", "login", host, "--username", user, "--password-stdin"]
+        _helm(self.helm, *words, *self.options, *self._config(), said=token)
+
+    def sign(self, pushed: str) -> None:
+        """Sign a pushed chart by its digest.
+
+        Raises:
+            ChartsError: cosign is missing, or refuses.
+        """
+        cosign = shutil.which("cosign")
+        if cosign is None:
+            raise ChartsError("cosign is not on PATH; install it, or leave out --sign")
+        env = {**os.environ, **({"DOCKER_CONFIG": str(self.login)} if self.login else {})}
+        done = subprocess.run(
+            [cosign, "sign", "--yes", pushed],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise ChartsError(f"cosign sign {pushed}: {done.stderr.strip()}")
+
+    def _config(self) -> list[str]:
+        return ["--registry-config", str(self.login / "config.json")] if self.login else []
 
 
-def _helm(helm: Path, *arguments: str) -> str:
+def _helm(helm: Path, *arguments: str, said: str | None = None) -> str:
     done = subprocess.run(
         [helm, *arguments],
-        stdin=subprocess.DEVNULL,
+        input=said or "",
         capture_output=True,
         text=True,
         check=False,
@@ -146,6 +197,24 @@ def _helm(helm: Path, *arguments: str) -> str:
     if done.returncode != 0:
         raise ChartsError(f"helm {arguments[0]} {arguments[1]}: {done.stderr.strip()}")
     return done.stdout + done.stderr
+
+
+def release(registry: Registry, archives: Sequence[Path], *, sign: bool) -> Iterator[str]:
+    """Push each, and sign it.
+
+    Raises:
+        ChartsError: something refuses; what was pushed before stays, and is pushed again unchanged.
+    """
+    user, token = (os.environ.get(name, "") for name in ("REGISTRY_USER", "REGISTRY_TOKEN"))
+    with tempfile.TemporaryDirectory(prefix="tokenworks-login-") as folder:
+        if user and token:
+            registry = replace(registry, login=Path(folder))
+            registry.log_in(user, token)
+        for archive in archives:
+            pushed = registry.push(archive)
+            if sign:
+                registry.sign(pushed)
+            yield pushed
 
 
 def _built() -> Path:
@@ -165,7 +234,8 @@ def _run(options: argparse.Namespace) -> int:
     archives = sorted(options.folder.glob("*.tgz"))
     if not archives:
         raise ChartsError(f"{options.folder} has no archives; run hack/charts.py package first")
-    for line in push(_built(), archives, options.to, ["--plain-http"] * options.plain_http):
+    flags = ("--plain-http",) if options.plain_http else ()
+    for line in release(Registry(_built(), options.to, flags), archives, sign=options.sign):
         print(line, flush=True)
     return 0
 
@@ -180,9 +250,10 @@ def main(arguments: list[str]) -> int:
     checking.add_argument("--base", required=True, metavar="REF", help="such as origin/main")
     packing = commands.add_parser("package", help="make archives")
     packing.add_argument("folder", type=Path)
-    pushing = commands.add_parser("push", help="push archives to a registry")
+    pushing = commands.add_parser("release", help="push archives to a registry")
     pushing.add_argument("folder", type=Path)
     pushing.add_argument("to", metavar="oci://HOST/PATH")
+    pushing.add_argument("--sign", action="store_true", help="sign each with cosign")
     pushing.add_argument("--plain-http", action="store_true", help="without TLS")
     try:
         return _run(parser.parse_args(arguments))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 import threading
@@ -25,6 +26,8 @@ class Registry:
         default_factory=dict[tuple[str, str], tuple[str, bytes]]
     )
     refuses: bool = False
+    login: str = ""
+    """`user:password` that it asks for; empty: nobody has to log in."""
 
     @property
     def address(self) -> str:
@@ -51,11 +54,21 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(content)
 
+    def _known(self) -> bool:
+        """Whether the login is right; otherwise it is asked for."""
+        login = base64.b64encode(self.registry.login.encode()).decode()
+        if self.registry.login and self.headers.get("Authorization") != f"Basic {login}":
+            self._answer(401, WWW_Authenticate='Basic realm="tests"')
+            return False
+        return True
+
     def _body(self) -> bytes:
         return self.rfile.read(int(self.headers.get("Content-Length", "0")))
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
+        if not self._known():
+            return None
         if path == "/v2/":
             return self._answer(200)
         if found := _BLOB.fullmatch(path):
@@ -75,6 +88,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self._body()
+        if not self._known():
+            return None
         found = _UPLOAD.fullmatch(self.path.partition("?")[0])
         if found is None or self.registry.refuses:
             return self._answer(403 if self.registry.refuses else 404)
@@ -83,6 +98,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         content, path = self._body(), self.path.partition("?")[0]
         digest = digest_of(content)
+        if not self._known():
+            return None
         if _UPLOAD.fullmatch(path):
             self.registry.blobs[digest] = content
         elif found := _MANIFEST.fullmatch(path):

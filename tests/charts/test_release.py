@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -109,8 +110,8 @@ def test_a_pushed_chart_renders_as_the_folder_does(tmp_path: Path) -> None:
     archives = charts.package(ROOT, helm, tmp_path)
     assert [path.name.rpartition("-")[0] for path in archives] == sorted(NAMES)
     with serving() as registry:
-        to = f"oci://{registry.address}/charts"
-        lines = list(charts.push(helm, archives, to, ["--plain-http"]))
+        place = charts.Registry(helm, f"oci://{registry.address}/charts", ("--plain-http",))
+        lines = list(charts.release(place, archives, sign=False))
         for name, line in zip(sorted(NAMES), lines, strict=True):
             where, digest = line.split("@")
             assert where == f"{registry.address}/charts/{name}"
@@ -130,5 +131,62 @@ def test_a_registry_that_refuses_is_named(tmp_path: Path) -> None:
     archives = charts.package(ROOT, helm, tmp_path)
     with serving() as registry:
         registry.refuses = True
+        place = charts.Registry(helm, f"oci://{registry.address}/x", ("--plain-http",))
         with pytest.raises(charts.ChartsError, match=r"helm push .*403"):
-            list(charts.push(helm, archives, f"oci://{registry.address}/x", ["--plain-http"]))
+            list(charts.release(place, archives, sign=False))
+
+
+COSIGN = """#!/bin/sh
+cat "$DOCKER_CONFIG/config.json" > {folder}/login
+echo "$@" >> {folder}/signed
+exit {code}
+"""
+PASSWORD = "canary-of-a-token"
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> list[Path]:
+    return charts.package(ROOT, ensure("helm")["helm"], tmp_path / "dist")[:1]
+
+
+def signing(folder: Path, monkeypatch: pytest.MonkeyPatch, code: int = 0) -> None:
+    """A cosign that writes down what it was given."""
+    program = folder / "bin" / "cosign"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(COSIGN.format(folder=folder, code=code))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("REGISTRY_USER", "ada")
+    monkeypatch.setenv("REGISTRY_TOKEN", PASSWORD)
+
+
+def test_what_is_signed_is_the_digest_that_the_registry_has(
+    tmp_path: Path, archive: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signing(tmp_path, monkeypatch)
+    with serving() as registry:
+        registry.login = f"ada:{PASSWORD}"
+        to = f"oci://{registry.address}/charts"
+        place = charts.Registry(ensure("helm")["helm"], to, ("--plain-http",))
+        (line,) = charts.release(place, archive, sign=True)
+        assert (tmp_path / "signed").read_text() == f"sign --yes {line}\n"
+        assert ("charts/gateway", line.split("@")[1]) in registry.manifests
+        assert registry.address in (tmp_path / "login").read_text()
+        registry.login = "ada:other"
+        with pytest.raises(charts.ChartsError, match="helm registry login") as refused:
+            list(charts.release(place, archive, sign=True))
+        assert PASSWORD not in str(refused.value)
+
+
+def test_a_signature_that_fails_is_a_failure(
+    tmp_path: Path, archive: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signing(tmp_path, monkeypatch, code=1)
+    with serving() as registry:
+        to = f"oci://{registry.address}/charts"
+        place = charts.Registry(ensure("helm")["helm"], to, ("--plain-http",))
+        with pytest.raises(charts.ChartsError, match="cosign sign"):
+            list(charts.release(place, archive, sign=True))
+        monkeypatch.setenv("PATH", "/nowhere")
+        with pytest.raises(charts.ChartsError, match="cosign is not on PATH"):
+            list(charts.release(place, archive, sign=True))

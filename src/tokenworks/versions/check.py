@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from policies.model import Finding
+from policies.model import Finding, Severity
 from tokenworks.catalog.bill import BilledComponent, bill
 from tokenworks.spec.stack import Manifest, Stack
 from tokenworks.versions.items import INJECTED, Item, images, named_images
@@ -69,21 +69,23 @@ def _catalog_floats(catalog: list[Item]) -> Iterator[Finding]:
 
 def _unresolved(item: Item) -> Finding:
     what = "commit" if item.kind == "model" else "digest"
-    return Finding(
-        "unresolved-version", "warning", f"{item.kind} {item.name}", "",
-        f"{_said(item)} has no {what} yet ({item.why})",
+    return _about(
+        item, "unresolved-version", "warning", f"has no {what} yet",
         "./tokenworks versions pin, where the registry can be reached",
-        item.source if item.source.startswith("stacks/") else None,
     )  # fmt: skip
 
 
 def _moving(item: Item) -> Finding:
-    return Finding(
-        "floating-version", "error", f"{item.kind} {item.name}", "",
-        f"{_said(item)} names a tag that moves ({item.why})",
+    return _about(
+        item, "floating-version", "error", "names a tag that moves",
         "name a release, and let ./tokenworks versions pin add its digest",
-        item.source if item.source.startswith("stacks/") else None,
     )  # fmt: skip
+
+
+def _about(item: Item, rule: str, severity: Severity, what: str, remedy: str) -> Finding:
+    file = item.source if item.source.startswith("stacks/") else None
+    title, message = f"{item.kind} {item.name}", f"{_said(item)} {what} ({item.why})"
+    return Finding(rule, severity, title, "", message, remedy, file)
 
 
 def _said(item: Item) -> str:
