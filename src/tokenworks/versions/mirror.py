@@ -33,7 +33,7 @@ mkdir -p mirror/wheels
 _DEBS = """
 # Packages of the distribution, with all that they need, as a repository in a folder.
 mkdir -p mirror/debs/partial
-apt-get install --download-only --yes --no-install-recommends \\
+apt-get install --quiet=2 --download-only --yes --no-install-recommends \\
   -o Dir::State::status=/dev/null -o Dir::Cache::archives="$PWD/mirror/debs" \\
   -o Debug::NoLocking=1 -o APT::Sandbox::User=root \\
   {packages}
