@@ -179,6 +179,7 @@ LAYERS = (
         ("bench", "tokenworks", "local", "policies", "httpx", "rich", "yaml"),
         "measures from outside",
     ),
+    Layer("hack/charts.py", ("local.toolchain", "yaml"), "releases charts, by the pinned Helm"),
     Layer(
         "hack/*", ("hack", "tokenworks", "policies", "typer", "yaml"), "writes what is generated"
     ),

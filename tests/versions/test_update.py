@@ -194,22 +194,18 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 @pytest.mark.helm
 def test_an_image_goes_up_with_everything_that_names_it(checkout: Path) -> None:
-    before = state()
-    out, err = run("llm-d-router", "--to", "v0.10.1", "--dry-run")
-    assert "llm-d-router: v0.10.0 -> v0.10.1" in out
-    assert (
-        "+      picker: {repository: ghcr.io/llm-d/llm-d-router-endpoint-picker, tag: v0.10.1"
-        in out
-    )
-    assert "~ rendered/prod/models/model-deepseek-r1.yaml:" in out
+    before, name = state(), "nvidia-device-plugin"
+    out, err = run(name, "--to", "v0.20.1", "--dry-run")
+    assert f"{name}: v0.20.0 -> v0.20.1" in out
+    assert "k8s-device-plugin, tag: v0.20.1, digest: unresolved}" in out
+    assert "~ rendered/prod/" in out
     assert "its digest is unresolved" in err and "nothing is written" in err
     bill_file = checkout / command.BILL
     assert bill_file.read_text() == BILL
-    run("llm-d-router", "--to", "v0.10.1")
-    assert "v0.10.1" in (checkout / "rendered/prod/models/model-deepseek-r1.yaml").read_text()
-    assert (
-        yaml.safe_load(bill_file.read_text())["components"]["llm-d-router"]["version"] == "v0.10.1"
-    )
+    run(name, "--to", "v0.20.1")
+    rendered = [path.read_text() for path in (checkout / "rendered/prod").rglob("*.yaml")]
+    assert any("k8s-device-plugin:v0.20.1" in text for text in rendered)
+    assert yaml.safe_load(bill_file.read_text())["components"][name]["version"] == "v0.20.1"
     assert state() == before
 
 
