@@ -42,8 +42,8 @@ _GO_ENV = {"CGO_ENABLED": "0", "GOGC": "400", "GOWORK": "off", "GOFLAGS": "-buil
 OLDEST_GO = "1.21"
 """The first that fetches a newer one by itself."""
 _ASK_SECONDS = 20.0
-_ROOM = 12 << 30
-"""Bytes of memory in which two programs can be compiled at once; the largest take 4 GiB."""
+_ROOM = 16 << 30
+"""Bytes of memory in which two programs can be compiled at once; the largest takes 4 GiB."""
 Children = list[subprocess.Popen[str]]
 _UNFINISHED = ".building-"
 _GO_BUILD = ("go", "build", "-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
@@ -148,7 +148,26 @@ def go_env() -> dict[str, str]:
     local = _go_version() == pins().go
     # Without a home Go has no place for modules; its own is asked of the system.
     home = {"HOME": str(Path.home())}
-    return {**home, **os.environ, **_GO_ENV, "GOTOOLCHAIN": "local" if local else f"go{pins().go}"}
+    return {
+        **home,
+        **os.environ,
+        **_GO_ENV,
+        **_collecting(),
+        "GOTOOLCHAIN": "local" if local else f"go{pins().go}",
+    }
+
+
+def _memory() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _collecting() -> dict[str, str]:
+    """How the compilers free memory: where there is much, hardly ever, which saves a sixth of all
+    the time. What they make is the same."""
+    if _memory() < _ROOM:
+        return {}
+    return {"GOGC": "off", "GOMEMLIMIT": f"{_memory() // 3 >> 20}MiB"}
 
 
 @cache
@@ -311,8 +330,7 @@ def _build_all(programs: Sequence[Program], progress: Progress) -> dict[str, Pat
 
 def at_once() -> int:
     """How many programs are built at the same time: two, where memory allows."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return 2 if memory >= _ROOM else 1
+    return 2 if _memory() >= _ROOM else 1
 
 
 def debian_present(package: DebianPackage) -> bool:

@@ -399,6 +399,15 @@ class TestBuild:
             both.join(60)
         assert len(built(place)) == 2
 
+    @pytest.mark.parametrize(("gib", "at_once", "off"), [(8, 1, False), (24, 2, True)])
+    def test_a_small_machine_builds_one_and_frees_memory(
+        self, monkeypatch: pytest.MonkeyPatch, gib: int, at_once: int, off: bool
+    ) -> None:
+        monkeypatch.setattr(build, "_memory", lambda: gib << 30)
+        assert build.at_once() == at_once
+        assert (build.go_env()["GOGC"] == "off") == off
+        assert build.go_env().get("GOMEMLIMIT") == ("8192MiB" if off else None)
+
     def test_after_a_failure_none_is_begun(
         self, place: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
