@@ -253,9 +253,12 @@ def unexpanded(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 
 def _left(program: Program, path: Path, name: str) -> Violation:
     remedy = f"write $({name})"
+    itself = path[0] == "env" and name == _variable(program, path)
+    if itself:
+        remedy = f"write out what {name} is in the image: no variable refers to itself"
     if names_secret(name):
         remedy = "take it from a Secret: valueFrom.secretKeyRef"
-    elif name not in program.container.env:
+    elif name not in program.container.env and not itself:
         remedy = f"write the value, or define {name} in env and write $({name})"
     return about(
         program,
@@ -263,6 +266,12 @@ def _left(program: Program, path: Path, name: str) -> Violation:
         f"gets ${name} as it stands: Kubernetes expands $({name}) only",
         remedy,
     )
+
+
+def _variable(program: Program, path: Path) -> str:
+    """The variable whose value stands at a path of `env`."""
+    entry = sequence(program.container.spec.get("env"))[int(path[1])]
+    return str(mapping(entry).get("name"))
 
 
 def _values(container: Container) -> Iterator[tuple[Path, str]]:

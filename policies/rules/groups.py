@@ -49,11 +49,14 @@ def _under(value: object, path: Path) -> object:
 )
 def group_restart(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for pod, path, template in _groups(inventory):
-        policy = mapping(template).get("restartPolicy")
+        # RoleBasedGroups write it one level down, in `restartPolicyConfig`; that one counts.
+        config = mapping(mapping(template).get("restartPolicyConfig")).get("type")
+        policy = config or mapping(template).get("restartPolicy")
+        field = ("restartPolicyConfig", "type") if config else ("restartPolicy",)
         if policy in ("None", "Default"):
             yield Violation(
                 pod.index,
-                (*path, "restartPolicy"),
+                (*path, *field),
                 f"a group whose ranks compute together restarts pod by pod (restartPolicy "
                 f"{policy})",
                 "set restartPolicy to RecreateGroupOnPodRestart"
