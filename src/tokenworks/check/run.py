@@ -18,7 +18,12 @@ def check_paths(paths: Sequence[str], stdin: BinaryIO, context: Context) -> Repo
     """
     reading = read_paths(paths, stdin)
     order = {name: position for position, name in enumerate(_files(reading.objects))}
-    found = [*reading.findings, *_located(reading.objects, context)]
+    left = {(f.file, f.line, f.field) for f in reading.findings if f.rule == "leftover"}
+    # What a rule says of a placeholder is that somebody left it: once is enough.
+    judged = [
+        f for f in _located(reading.objects, context) if (f.file, f.line, f.field) not in left
+    ]
+    found = [*reading.findings, *judged]
     found.sort(
         key=lambda f: (
             order.get(f.file or "", len(order)), f.file or "", f.line or 0, f.column or 0,
