@@ -58,11 +58,11 @@ def group_restart(inventory: Inventory, _context: Context) -> Iterator[Violation
             yield Violation(
                 pod.index,
                 (*path, *field),
-                f"a group whose ranks compute together restarts pod by pod (restartPolicy "
+                f"a group whose ranks compute together restarts pod by pod ({'.'.join(field)} "
                 f"{policy})",
-                "set restartPolicy to RecreateGroupOnPodRestart"
+                f"set {'.'.join(field)} to RecreateGroupOnPodRestart"
                 if "leaderWorkerTemplate" in path
-                else "set restartPolicy to RecreateRoleInstanceOnPodRestart",
+                else f"set {'.'.join(field)} to RecreateRoleInstanceOnPodRestart",
             )
 
 

@@ -127,6 +127,12 @@ def test_a_simulator_reads_no_variable_of_services() -> None:
     assert "every Service of its namespace sets variables in it" in finding.message
 
 
+def test_a_mocker_loads_nothing_and_needs_no_gpu() -> None:
+    bare = {"startupProbe": None, "resources": None, "args": None}
+    made = deployment(pod(engine(image=f"example.com/dynamo-mocker-vllm@{DIGEST}", **bare)))
+    assert said(made, rules=PROBES | {"gpu-limits", "service-links"}) == []
+
+
 def test_a_service_called_sglang_stops_sglang() -> None:
     made = deployment(
         pod(engine(image=f"lmsysorg/sglang@{DIGEST}", args=["--model-path", "/m"]),
