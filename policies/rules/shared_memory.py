@@ -47,7 +47,8 @@ def _computes(program: Program) -> bool:
     """An engine, or whatever holds an accelerator for as long as its pod lives."""
     container = program.container
     held = bool(program.accelerators) and container.kind in ("container", "sidecar")
-    return program.needs_gpu or (held and container.pod.long_running)
+    serves = program.engine is not None and program.mode != "none"
+    return serves or (held and container.pod.long_running)
 
 
 def _shm(container: Container) -> tuple[int, Mapping[str, Any]] | None:

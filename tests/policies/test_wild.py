@@ -127,6 +127,14 @@ def test_a_simulator_reads_no_variable_of_services() -> None:
     assert "every Service of its namespace sets variables in it" in finding.message
 
 
+def test_an_engine_on_cpus_limits_its_shared_memory() -> None:
+    held = engine(image=f"vllm/vllm-openai-cpu@{DIGEST}", resources=None, **SHM)
+    (finding,) = found("shared-memory", deployment(pod(held, volumes=UNBOUND)))
+    assert "has /dev/shm without sizeLimit" in finding.message
+    plenty = engine(image=f"vllm/vllm-openai-cpu@{DIGEST}", args=["/m", "-tp", "2"], resources=None)
+    assert found("shared-memory", deployment(pod(plenty))) == []
+
+
 def test_a_mocker_loads_nothing_and_needs_no_gpu() -> None:
     bare = {"startupProbe": None, "resources": None, "args": None}
     made = deployment(pod(engine(image=f"example.com/dynamo-mocker-vllm@{DIGEST}", **bare)))
