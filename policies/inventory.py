@@ -126,14 +126,21 @@ class Inventory:
     def _led_to(self, program: Program) -> bool:
         """Whether a Service leads to a port of the program."""
         pod, ports = program.container.pod, _ports(program)
-        for item in self.graph.of_namespace("Service", pod.namespace):
-            selector = string_map(item.spec.get("selector"))
+        for item in self.objects:
+            if item.get("kind") != "Service" or _namespace(item) != pod.namespace:
+                continue
+            spec = mapping(item.get("spec"))
+            selector = string_map(spec.get("selector"))
             if selector and selector.items() <= pod.labels.items():
-                listed = [mapping(port) for port in sequence(item.spec.get("ports"))]
+                listed = [mapping(port) for port in sequence(spec.get("ports"))]
                 targets = {port.get("targetPort", port.get("port")) for port in listed}
                 if targets & ports or any(isinstance(target, str) for target in targets):
                     return bool(ports)
         return False
+
+
+def _namespace(item: Manifest) -> str:
+    return str(at(item, "metadata", "namespace") or "default")
 
 
 def _ports(program: Program) -> frozenset[int]:
@@ -147,5 +154,4 @@ def _pools(objects: Sequence[Manifest]) -> Iterator[tuple[str, dict[str, str], f
         if item.get("kind") != "InferencePool":
             continue
         spec = mapping(item.get("spec"))
-        namespace = str(at(item, "metadata", "namespace") or "default")
-        yield namespace, labels_of(spec), frozenset(numbers_of(spec))
+        yield _namespace(item), labels_of(spec), frozenset(numbers_of(spec))

@@ -83,11 +83,13 @@ def _images(inventory: Inventory) -> Iterator[_Image]:
 
 def _pullers(inventory: Inventory) -> Iterator[_Image]:
     """The images by which a NIMCache downloads: they stand in no container."""
-    for item in inventory.graph.of_kind("NIMCache"):
-        for source, found in mapping(item.spec.get("source")).items():
+    for index, item in enumerate(inventory.objects):
+        if item.get("kind") != "NIMCache":
+            continue
+        for source, found in mapping(mapping(item.get("spec")).get("source")).items():
             if "modelPuller" in mapping(found):
                 path = ("spec", "source", str(source), "modelPuller")
-                yield _Image(item.index, path, "modelPuller", mapping(found)["modelPuller"], {})
+                yield _Image(index, path, "modelPuller", mapping(found)["modelPuller"], {})
 
 
 def _not_ours(image: _Image, reference: str, local: frozenset[str]) -> bool:

@@ -45,9 +45,11 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 
 def _computes(program: Program) -> bool:
     """An engine, or whatever holds an accelerator for as long as its pod lives."""
-    container = program.container
+    container, engine = program.container, program.engine
+    if engine is not None and engine.name == "simulator":
+        return False
     held = bool(program.accelerators) and container.kind in ("container", "sidecar")
-    serves = program.engine is not None and program.mode != "none"
+    serves = engine is not None and program.mode != "none"
     return serves or (held and container.pod.long_running)
 
 
