@@ -296,6 +296,7 @@ _SERVER = "the API server refuses such objects by itself"
 _BY_COMMAND = frozenset(
     {
         "shell-pid1", "world-size", "idle-gpus", "group-size", "argument-split", "shell-words",
+        "entry-twice",
         "argument-quotes", "argument-json", "flag-value", "model-memory", "model-context",
         "unknown-flag", "unexpanded-variable", "undefined-variable", "side-channel",
         "port-overlap", "kv-load-failure", "remote-code",

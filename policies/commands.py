@@ -117,7 +117,7 @@ def _script(words: tuple[str, ...]) -> str | None:
         return None
     for position, word in enumerate(words[1:-1], start=1):
         if re.fullmatch(r"-[a-z]*c[a-z]*", word):
-            return words[position + 1]
+            return next((w for w in words[position + 1 :] if w != "--"), None)
         if not word.startswith(("-", "+")) and word != "pipefail":
             return None
     return None

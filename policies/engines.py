@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from policies.commands import Command, command_of, words_of
-from policies.pods import Container
+from policies.pods import DYNAMO, Container
 from policies.tree import Unknown, mapping, quantity, sequence, unread
 from tokenworks.catalog.commandline import PLAYS, CommandLine, World, grammars, read, world
 
@@ -39,6 +39,7 @@ class _Facts:
     other_image: re.Pattern[str]
     other_command: re.Pattern[str]
     member: re.Pattern[str]
+    runs: Mapping[str, str]
     idle_programs: frozenset[str]
     idle_images: re.Pattern[str]
     accelerators: frozenset[str]
@@ -63,6 +64,7 @@ def _facts() -> _Facts:
         re.compile(data["notEngines"]["image"]),
         re.compile(data["notEngines"]["command"]),
         re.compile(data["worker"]["command"]),
+        {name: start for name, start in data["runs"].items() if "." in name},
         frozenset(data["idlePrograms"]),
         re.compile(data["idleImages"]),
         frozenset(data["accelerators"]["names"]),
@@ -104,7 +106,7 @@ class Program:
     def line(self) -> CommandLine:
         """Its command line, read with the engine's own grammar."""
         container = self.container
-        command, args = words_of(container.spec)
+        command, args = (tuple(map(_as_engine, words)) for words in words_of(container.spec))
         image = "" if command else container.image
         more = bool(container.spec.get("envFrom"))
         found = read(command, args, container.env, image, more)
@@ -162,7 +164,10 @@ class Program:
     def needs_gpu(self) -> bool:
         """It is an engine that cannot run without an accelerator."""
         engine = self.engine
-        return engine is not None and engine.gpu and self.mode != "none" and not self._on_cpu
+        if engine is None or not engine.gpu or self.mode == "none" or self._on_cpu:
+            return False
+        # An image that is still to be filled in may be a simulator.
+        return PLACEHOLDER.search(self.container.image) is None or bool(self.accelerators)
 
     @property
     def _on_cpu(self) -> bool:
@@ -180,6 +185,16 @@ _GRAMMARS = {
 }  # fmt: skip
 """Engines whose images run them when arguments alone are given, and the names of their grammars."""
 _PORTS = {"triton": "http-port"}
+PLACEHOLDER = re.compile(r"\$[A-Za-z_{(]|\{\{|<[^<>\s][^<>]*>")
+"""What somebody still has to fill in."""
+
+
+def _as_engine(word: str) -> str:
+    """A word of a command line, with programs that take an engine's arguments named as it is."""
+    for program, engine in _facts().runs.items():
+        if program in word:
+            word = re.sub(rf"\b{re.escape(program)}\b", engine, word)
+    return word
 
 
 def _is_whole(resource: str) -> bool:
@@ -200,7 +215,9 @@ def program_of(container: Container) -> Program:
 
 def _classify(container: Container, command: Command) -> tuple[Engine | None, Mode]:
     facts, text = _facts(), command.text.lower()
-    if facts.other_command.search(text):
+    # An operator of Dynamo starts a frontend, a worker or a planner where nothing is written.
+    left_to_dynamo = container.pod.kind in DYNAMO and not command.words
+    if left_to_dynamo or facts.other_command.search(text):
         return None, "none"
     by_command = next((e for e in facts.engines if e.command.search(text)), None)
     known = by_command is None or not isinstance(unread(container.spec, "image"), Unknown)

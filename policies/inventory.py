@@ -11,7 +11,7 @@ from policies.graph import Graph
 from policies.model import Manifest
 from policies.pods import Pod, flatten, pods_of
 from policies.pools import labels_of, numbers_of
-from policies.tree import at, mapping, sequence
+from policies.tree import at, mapping, sequence, string_map
 
 _RAY = "ray.io/"
 """KubeRay writes the probes of its pods itself."""
@@ -103,7 +103,7 @@ class Inventory:
             return program.mode == "server"
         if idle(container, program.command) or helps(container):
             return False
-        return self._pooled(program) or _holds_gpu(program)
+        return self._pooled(program) or self._holds_gpu(program)
 
     def _pooled(self, program: Program) -> bool:
         pod = program.container.pod
@@ -113,16 +113,34 @@ class Inventory:
             for labels, targets in self.pools_in(pod.namespace)
         )
 
+    def _holds_gpu(self, program: Program) -> bool:
+        """A program we do not know that holds an accelerator in a pod that stays."""
+        pod = program.container.pod
+        if not program.accelerators or str(pod.object.get("apiVersion")).startswith(_RAY):
+            return False
+        if pod.role == "worker":
+            return self._led_to(program)  # a rank like any other, until somebody asks it
+        # Node software serves when it opens a port.
+        return pod.kind != "DaemonSet" or bool(_ports(program))
 
-def _holds_gpu(program: Program) -> bool:
-    """A program we do not know that holds an accelerator in a pod that stays."""
-    pod = program.container.pod
-    if not program.accelerators or str(pod.object.get("apiVersion")).startswith(_RAY):
+    def _led_to(self, program: Program) -> bool:
+        """Whether a Service leads to a port of the program."""
+        pod, ports = program.container.pod, _ports(program)
+        for item in self.objects:
+            if item.get("kind") != "Service" or _namespace(item) != pod.namespace:
+                continue
+            spec = mapping(item.get("spec"))
+            selector = string_map(spec.get("selector"))
+            if selector and selector.items() <= pod.labels.items():
+                listed = [mapping(port) for port in sequence(spec.get("ports"))]
+                targets = {port.get("targetPort", port.get("port")) for port in listed}
+                if targets & ports or any(isinstance(target, str) for target in targets):
+                    return bool(ports)
         return False
-    if pod.kind == "DaemonSet" or pod.role == "worker":
-        # Node software, and members of a group: they serve when they open a port.
-        return bool(_ports(program))
-    return True
+
+
+def _namespace(item: Manifest) -> str:
+    return str(at(item, "metadata", "namespace") or "default")
 
 
 def _ports(program: Program) -> frozenset[int]:
@@ -136,5 +154,4 @@ def _pools(objects: Sequence[Manifest]) -> Iterator[tuple[str, dict[str, str], f
         if item.get("kind") != "InferencePool":
             continue
         spec = mapping(item.get("spec"))
-        namespace = str(at(item, "metadata", "namespace") or "default")
-        yield namespace, labels_of(spec), frozenset(numbers_of(spec))
+        yield _namespace(item), labels_of(spec), frozenset(numbers_of(spec))

@@ -71,6 +71,15 @@ class Container:
     spec: Mapping[str, Any]
     completed: bool = False
     """A controller fills in what is not written: what is absent here says nothing."""
+    layers: tuple[Path, ...] = ()
+    """Where its parts stand, if a template and patches of it make it: the last one wins."""
+
+    def where(self, field: str) -> Path:
+        """The part that says a field."""
+        for path in reversed(self.layers):
+            if field in mapping(_descend(self.pod.object, path)):
+                return path
+        return self.path
 
     @property
     def name(self) -> str:
@@ -125,8 +134,12 @@ class Pod:
     labels_known: bool
     """False where a controller labels the pods and the object does not say how."""
     role: Role
-    places: Mapping[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
-    """Containers that stand elsewhere than at `path`: in the template that a patch changes."""
+    layers: tuple[Path, ...] = ()
+    """The template and the patches that make it, where there are any."""
+    places: Mapping[tuple[str, str], tuple[Path, ...]] = field(
+        default_factory=dict[tuple[str, str], tuple[Path, ...]]
+    )
+    """Containers that stand elsewhere than at `path`: in the template and in its patches."""
     single: Path | None = None
     """Path of one container that stands outside `containers`, as NIMService and InferenceService
     write it."""
@@ -177,14 +190,14 @@ class Pod:
                     continue
                 spec: Mapping[str, Any] = item
                 sidecar = kind == "init" and spec.get("restartPolicy") == "Always"
-                path = self.places.get((key, str(spec.get("name")))) or (*self.path, key, position)
+                layers = self.places.get((key, str(spec.get("name"))), ())
+                path = layers[-1] if layers else (*self.path, key, position)
                 # Without an image it is a part of a container, that a tool or controller completes.
                 partial = self.kind in _COMPLETED or "image" not in spec
-                yield Container(self, "sidecar" if sidecar else kind, path, spec, partial)
+                yield Container(self, "sidecar" if sidecar else kind, path, spec, partial, layers)
         if self.single is not None:
-            yield Container(
-                self, "container", self.single, _single(_descend(self.object, self.single)), True
-            )
+            spec = _single(_descend(self.object, self.single), str(self.single[-1]))
+            yield Container(self, "container", self.single, spec, True)
 
     @property
     def custom(self) -> bool:
@@ -221,22 +234,32 @@ def pods_of(index: int, manifest: Manifest) -> Iterator[Pod]:
         for path in known:
             if mapping(at(manifest, *map(str, path))):
                 yield _pod(index, manifest, path)
-    elif manifest.get("kind") != "CustomResourceDefinition" and group not in _RULES:
+    elif group not in _WITHOUT:
         patched = list(_patched(index, manifest))
         yield from patched
+        parts = {(*layer, "spec") for pod in patched for layer in pod.layers}
         for path in _pod_specs(manifest, ()):
-            if not patched or not _is_part(path):
+            if not patched or not (_is_part(path) or path in parts):
                 yield _pod(index, manifest, path)
         for path, single in _singles(manifest):
             yield replace(_pod(index, manifest, path), single=single)
 
 
-_COMPLETED = frozenset(
-    {"LLMInferenceService", "LLMInferenceServiceConfig", "ServingRuntime", "ClusterServingRuntime"}
-)
+DYNAMO = frozenset({"DynamoGraphDeployment", "DynamoComponentDeployment"})
+"""Kinds whose operator chooses what a component starts, and probes it on a port of its own:
+https://docs.nvidia.com/dynamo/dev/kubernetes/operations/health-probes, read 2026-11-30."""
+_COMPLETED = DYNAMO | {
+    "LLMInferenceService", "LLMInferenceServiceConfig", "ServingRuntime", "ClusterServingRuntime",
+}  # fmt: skip
 """Kinds whose containers a controller merges with templates of its own."""
 _RULES = frozenset({"kyverno.io", "constraints.gatekeeper.sh", "templates.gatekeeper.sh"})
 """Groups whose objects show pods as patterns."""
+_WITHOUT = _RULES | {
+    "", "rbac.authorization.k8s.io", "networking.k8s.io", "policy", "autoscaling",
+    "storage.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "apiextensions.k8s.io",
+    "gateway.networking.k8s.io", "admissionregistration.k8s.io",
+}  # fmt: skip
+"""Groups whose objects hold no pods, save the kinds that are known by their paths."""
 _NIM = frozenset({"NIMService", "NIMCache", "NemoGuardrail"})
 _COMPONENTS = ("predictor", "transformer", "explainer")
 
@@ -246,6 +269,8 @@ def _singles(manifest: Manifest) -> Iterator[tuple[Path, Path]]:
     kind, spec = manifest.get("kind"), mapping(manifest.get("spec"))
     if kind in _NIM and is_mapping(spec.get("image")):
         yield ("spec",), ("spec",)
+    if kind in DYNAMO:
+        yield from _components(spec)
     if kind == "InferenceService":
         for name in _COMPONENTS:
             for part, value in mapping(spec.get(name)).items():
@@ -253,23 +278,38 @@ def _singles(manifest: Manifest) -> Iterator[tuple[Path, Path]]:
                     yield ("spec", name), ("spec", name, str(part))
 
 
-def _single(spec: object) -> Mapping[str, Any]:
-    """Such a container as Kubernetes writes one."""
+def _components(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Path]]:
+    """The main containers of a Dynamo graph's services, or of one component by itself."""
+    holders: dict[Path, object] = {
+        ("spec", "services", str(name)): service
+        for name, service in mapping(spec.get("services")).items()
+    }
+    for home, holder in {("spec",): spec, **holders}.items():
+        pod = mapping(mapping(holder).get("extraPodSpec"))
+        if is_mapping(pod.get("mainContainer")):
+            path = (*home, "extraPodSpec")
+            yield path, (*path, "mainContainer")
+
+
+def _single(spec: object, key: str) -> Mapping[str, Any]:
+    """Such a container as Kubernetes writes one; `key` is the field that holds it."""
     own = mapping(spec)
     image = own.get("image")
-    written = {"name": "model", **own}
+    written = {"name": "main" if key == "mainContainer" else "model", **own}
     if is_mapping(image):
         name, tag = image.get("repository"), image.get("tag")
         written["image"] = f"{name}:{tag}" if tag else str(name)
-        # The operator writes probes and lifecycle itself.
-        for key in ("livenessProbe", "readinessProbe", "startupProbe"):
-            written.pop(key, None)
+        # The operator writes probes itself, where they are not written one level down.
+        for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
+            given = mapping(written.pop(probe, None)).get("probe")
+            if given is not None:
+                written[probe] = given
     return written
 
 
 def _pod_specs(value: object, path: Path) -> Iterator[Path]:
     if is_mapping(value):
-        if _is_pod_spec(value):
+        if "containers" in value and _is_pod_spec(value):
             yield path
             # A predictor's pod spec holds its workers' too.
             value = {"workerSpec": value["workerSpec"]} if "workerSpec" in value else {}
@@ -339,21 +379,28 @@ def _of_pattern(
         yield _merged(index, manifest, layers, "pod")
     for role, patch in roles:
         yield _merged(index, manifest, [*layers, patch], role)
+    # Where only one of the two is patched, the other is the template as it stands.
+    for role in {"leader", "worker"} - {role for role, _ in roles} if roles else ():
+        yield _merged(index, manifest, layers, "leader" if role == "leader" else "worker")
 
 
 def _merged(index: int, manifest: Manifest, layers: Sequence[Path], role: Role) -> Pod:
     """One pod from a template and its patches."""
     template: Mapping[str, Any] = {}
-    places: dict[tuple[str, str], Path] = {}
+    places: dict[tuple[str, str], tuple[Path, ...]] = {}
+    home = layers[-1]
     for path in layers:
         layer = mapping(_descend(manifest, path))
         template = mapping(merge(template, layer))
+        home = path if "spec" in layer or path is layers[0] else home
         for _, key in _LISTS:
             for position, item in enumerate(sequence(at(layer, "spec", key))):
-                places[key, str(mapping(item).get("name"))] = (*path, "spec", key, position)
+                named = key, str(mapping(item).get("name"))
+                places[named] = (*places.get(named, ()), (*path, "spec", key, position))
     labels = string_map(at(template, "metadata", "labels"))
     spec = mapping(template.get("spec"))
-    return Pod(index, manifest, (*layers[-1], "spec"), spec, labels, True, role, places)
+    made = tuple(layers)
+    return Pod(index, manifest, (*home, "spec"), spec, labels, True, role, made, places)
 
 
 _KEYS = ("name", "mountPath", "containerPort", "key", "topologyKey", "ip")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,19 @@ def _facts() -> _Facts:
 
 def kind_of(text: str) -> str | None:
     """What a credential somewhere in the text is called; None when there is none."""
+    return _kind_of_short(text) if len(text) <= _SHORT else _kind_of(text)
+
+
+_SHORT = 200
+"""Characters of texts that are said again and again in one set of objects."""
+
+
+@lru_cache(maxsize=20_000)
+def _kind_of_short(text: str) -> str | None:
+    return _kind_of(text)
+
+
+def _kind_of(text: str) -> str | None:
     match = _facts().shape.search(text)
     if match is None or match.lastgroup is None:
         return None

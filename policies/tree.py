@@ -122,6 +122,8 @@ def has_unknown(value: object) -> bool:
     waiting: list[Any] = [value]
     while waiting:
         one = waiting.pop()
+        if type(one) in _SIMPLE:
+            continue
         if is_mapping(one):
             waiting.extend(one.values())
         elif is_sequence(one):
@@ -129,6 +131,10 @@ def has_unknown(value: object) -> bool:
         elif isinstance(one, Unknown):
             return True
     return False
+
+
+_SIMPLE = frozenset({str, int, float, bool, type(None)})
+"""Types of what is known and holds nothing: most of all there is."""
 
 
 def unread(holder: object, key: str) -> Any:

@@ -14,6 +14,7 @@ from policies.pods import Container
 from policies.rules.shared import about, flag_path
 from policies.secrets import names_secret
 from policies.tree import is_mapping, known_items, mapping, sequence, unread
+from tokenworks.catalog.commandline import image_words, repeats
 
 _ARGS = (
     "https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/"
@@ -107,6 +108,30 @@ def shell_words(inventory: Inventory, _context: Context) -> Iterator[Violation]:
                 f"gives its shell words after the script, which are lost: {lost[1]}",
                 "put them into the script",
             )
+
+
+@rule(
+    "entry-twice",
+    "error",
+    "Arguments begin where the image's entry point ends",
+    "Without `command` the arguments follow the image's own first words. Saying these again gives "
+    "the engine its own name as a model, or as a word that it does not know: it stops.",
+    "Leave the words of the entry point out of args, or write the whole line in command.",
+    "https://docs.vllm.ai/en/stable/deployment/docker.html",
+)
+def entry_twice(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for program in inventory.programs:
+        container = program.container
+        entry = image_words(container.image, True)
+        first = next((str(w) for path, w in placed_words(container.spec) if path[0] == "args"), "")
+        if container.spec.get("command") or not entry or not repeats(entry, first):
+            continue
+        yield about(
+            program,
+            ("args", 0),
+            f"gets {first} after the entry point of its image: it runs {' '.join(entry)} {first} …",
+            f"begin args with what comes after {' '.join(entry)}, or write it all in command",
+        )
 
 
 @rule(
@@ -253,9 +278,12 @@ def unexpanded(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 
 def _left(program: Program, path: Path, name: str) -> Violation:
     remedy = f"write $({name})"
+    itself = path[0] == "env" and name == _variable(program, path)
+    if itself:
+        remedy = f"write out what {name} is in the image: no variable refers to itself"
     if names_secret(name):
         remedy = "take it from a Secret: valueFrom.secretKeyRef"
-    elif name not in program.container.env:
+    elif name not in program.container.env and not itself:
         remedy = f"write the value, or define {name} in env and write $({name})"
     return about(
         program,
@@ -263,6 +291,12 @@ def _left(program: Program, path: Path, name: str) -> Violation:
         f"gets ${name} as it stands: Kubernetes expands $({name}) only",
         remedy,
     )
+
+
+def _variable(program: Program, path: Path) -> str:
+    """The variable whose value stands at a path of `env`."""
+    entry = sequence(program.container.spec.get("env"))[int(path[1])]
+    return str(mapping(entry).get("name"))
 
 
 def _values(container: Container) -> Iterator[tuple[Path, str]]:
@@ -374,6 +408,6 @@ def _short(text: str) -> str:
 
 
 ALL = (
-    argument_split, shell_words, argument_quotes, argument_json, flag_value, unknown_flag,
-    unexpanded, undefined, string_values,
+    argument_split, shell_words, entry_twice, argument_quotes, argument_json, flag_value,
+    unknown_flag, unexpanded, undefined, string_values,
 )  # fmt: skip

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from policies.engines import is_accelerator
 from policies.graph import Item, matches
 from policies.inventory import Inventory
 from policies.model import Context, Violation, rule
@@ -71,6 +73,7 @@ def consolidation(inventory: Inventory, _context: Context) -> Iterator[Violation
     for pool in inventory.graph.of_kind("NodePool"):
         disruption = mapping(pool.spec.get("disruption"))
         policy = str(disruption.get("consolidationPolicy") or "WhenEmptyOrUnderutilized")
+        # v1beta1 calls the same policy WhenUnderutilized.
         if pool.group != "karpenter.sh" or policy == "WhenEmpty" or not _has_gpus(pool):
             continue
         if disruption.get("consolidateAfter") == "Never" or _closed(disruption):
@@ -97,6 +100,8 @@ def _closed(disruption: Mapping[str, Any]) -> bool:
 
 def _has_gpus(pool: Item) -> bool:
     template = mapping(at(pool.spec, "template", "spec"))
+    if any(is_accelerator(str(name)) for name in mapping(pool.spec.get("limits"))):
+        return True
     if any(
         "nvidia.com/gpu" in str(mapping(t).get("key")) for t in sequence(template.get("taints"))
     ):
@@ -106,12 +111,20 @@ def _has_gpus(pool: Item) -> bool:
         key = str(found.get("key"))
         if "instance-gpu" in key and found.get("operator") != "DoesNotExist":
             return True
-        families = strings(found.get("values"))
-        if key in ("karpenter.k8s.aws/instance-family", "node.kubernetes.io/instance-type") and any(
-            value.startswith(("p3", "p4", "p5", "p6", "g4", "g5", "g6")) for value in families
-        ):
+        if found.get("operator") in ("NotIn", "DoesNotExist"):
+            continue
+        given = strings(found.get("values"))
+        if key in _FAMILIES and any(_FAMILY.match(value) for value in given):
+            return True
+        if key.endswith("/instance-category") and given and set(given) <= _CATEGORIES:
             return True
     return False
+
+
+_FAMILIES = ("karpenter.k8s.aws/instance-family", "node.kubernetes.io/instance-type")
+_FAMILY = re.compile(r"(p|g)[3-9]|trn\d|inf\d")
+_CATEGORIES = frozenset({"p", "g", "gr", "trn", "inf"})
+"""Of instances that all hold accelerators."""
 
 
 def _kept(pod: Pod) -> bool:

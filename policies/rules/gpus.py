@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from policies.engines import Program, is_accelerator
@@ -60,6 +61,7 @@ def _misspelt(program: Program, resources: Mapping[str, Any]) -> Iterator[Violat
             )
 
 
+@cache
 def _meant(name: str) -> str | None:
     """The resource a misspelt name stands for, or None."""
     if is_accelerator(name):

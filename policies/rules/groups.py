@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Path, Violation, rule
 from policies.pods import Pod
-from policies.rules.shared import of_item, pods_of_group
+from policies.rules.shared import of_item, of_pod, pods_of_group
 from policies.tree import mapping, sequence, string_map
 
 _LWS = "https://lws.sigs.k8s.io/docs/concepts/"
@@ -49,16 +50,19 @@ def _under(value: object, path: Path) -> object:
 )
 def group_restart(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for pod, path, template in _groups(inventory):
-        policy = mapping(template).get("restartPolicy")
+        # RoleBasedGroups write it one level down, in `restartPolicyConfig`; that one counts.
+        config = mapping(mapping(template).get("restartPolicyConfig")).get("type")
+        policy = config or mapping(template).get("restartPolicy")
+        field = ("restartPolicyConfig", "type") if config else ("restartPolicy",)
         if policy in ("None", "Default"):
             yield Violation(
                 pod.index,
-                (*path, "restartPolicy"),
-                f"a group whose ranks compute together restarts pod by pod (restartPolicy "
+                (*path, *field),
+                f"a group whose ranks compute together restarts pod by pod ({'.'.join(field)} "
                 f"{policy})",
-                "set restartPolicy to RecreateGroupOnPodRestart"
+                f"set {'.'.join(field)} to RecreateGroupOnPodRestart"
                 if "leaderWorkerTemplate" in path
-                else "set restartPolicy to RecreateRoleInstanceOnPodRestart",
+                else f"set {'.'.join(field)} to RecreateRoleInstanceOnPodRestart",
             )
 
 
@@ -128,4 +132,50 @@ def _meets(inventory: Inventory, pod: Pod) -> bool:
     return False
 
 
-ALL = (group_restart, group_rollout, leader_name)
+_LEADER = re.compile(r"\$[({]?\w*LEADER_ADDRESS\b[)}]?|\.svc\b")
+
+
+@rule(
+    "host-dns",
+    "error",
+    "Pods on the host's network ask the cluster's names",
+    "With hostNetwork the default policy ClusterFirst becomes the node's own: names of Services "
+    "and of other pods of the group are unknown, and ranks wait for each other until they time "
+    "out.",
+    "Set dnsPolicy: ClusterFirstWithHostNet beside hostNetwork.",
+    "https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy",
+    whole_set=True,
+)
+def host_dns(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for pod in inventory.pods:
+        policy = pod.spec.get("dnsPolicy")
+        if pod.spec.get("hostNetwork") is not True or policy not in (None, "ClusterFirst"):
+            continue
+        names = [item.name for item in inventory.graph.of_namespace("Service", pod.namespace)]
+        for program in inventory.of_pod(pod):
+            asked = _asked(program, names)
+            if asked and (program.mode != "none" or program.accelerators):
+                yield of_pod(
+                    pod,
+                    ("dnsPolicy",),
+                    f"is on the host's network and looks for {asked}, which the node's name "
+                    "servers do not know",
+                    "set dnsPolicy: ClusterFirstWithHostNet",
+                )
+                break
+
+
+def _asked(program: Program, services: Sequence[str]) -> str | None:
+    """A name of the cluster that a program is given."""
+    given = [*program.line.words, *(value or "" for value in program.container.env.values())]
+    for text in given:
+        found = _LEADER.search(text)
+        if found:
+            return found[0] if "LEADER" in found[0] else text
+        host = re.match(r"(?:[a-z]+://)?([a-z0-9-]+)(?::\d+)?(?:/|$)", text.rpartition("=")[2])
+        if host and host[1] in services and ":" in text:
+            return host[1]
+    return None
+
+
+ALL = (group_restart, group_rollout, leader_name, host_dns)

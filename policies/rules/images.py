@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from policies.engines import repository_of
+from policies.engines import PLACEHOLDER, repository_of
 from policies.inventory import Inventory
 from policies.model import Context, Path, Rule, Violation
-from policies.pods import Pod
 from policies.tree import mapping, sequence
 
 _LINK = "https://kubernetes.io/docs/concepts/containers/images/#image-names"
@@ -22,10 +21,13 @@ _INJECT = "sidecar.istio.io/inject"
 class _Image:
     """One image reference, and where it stands."""
 
-    pod: Pod
+    index: int
+    """Position of its object."""
     path: Path
     title: str
     value: object
+    labels: Mapping[str, str]
+    """Of its pod."""
 
 
 def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
@@ -38,7 +40,7 @@ def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
         name, _, digest = reference.partition("@")
         if reference and context.only_local_images:
             yield Violation(
-                image.pod.index,
+                image.index,
                 image.path,
                 f"{image.title} has an image that this machine does not make, and the local "
                 f"cluster pulls none: {reference}",
@@ -47,7 +49,7 @@ def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
             continue
         if digest == "unresolved" or _full(reference) in unresolved:
             yield Violation(
-                image.pod.index,
+                image.index,
                 image.path,
                 f"{image.title} has an image whose digest is still unresolved: {name}",
                 "replace `unresolved` by the digest that the registry gives for the tag",
@@ -56,7 +58,7 @@ def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
             continue
         problem = _problem(reference, digest)
         if problem:
-            yield Violation(image.pod.index, image.path, f"{image.title} {problem}", _REMEDY)
+            yield Violation(image.index, image.path, f"{image.title} {problem}", _REMEDY)
 
 
 def _images(inventory: Inventory) -> Iterator[_Image]:
@@ -64,8 +66,10 @@ def _images(inventory: Inventory) -> Iterator[_Image]:
         container = program.container
         if container.pod.custom and "image" not in container.spec:
             continue
-        path = (*container.path, "image")
-        yield _Image(container.pod, path, container.title, container.spec.get("image"))
+        path = (*container.where("image"), "image")
+        value = container.spec.get("image")
+        yield _Image(container.pod.index, path, container.title, value, container.pod.labels)
+    yield from _pullers(inventory)
     for pod in inventory.pods:
         for position, volume in enumerate(sequence(pod.spec.get("volumes"))):
             source = mapping(volume).get("image")
@@ -73,12 +77,24 @@ def _images(inventory: Inventory) -> Iterator[_Image]:
                 continue
             path = (*pod.path, "volumes", position, "image", "reference")
             title = f'volume "{mapping(volume).get("name")}"'
-            yield _Image(pod, path, title, mapping(source).get("reference"))
+            value = mapping(source).get("reference")
+            yield _Image(pod.index, path, title, value, pod.labels)
+
+
+def _pullers(inventory: Inventory) -> Iterator[_Image]:
+    """The images by which a NIMCache downloads: they stand in no container."""
+    for index, item in enumerate(inventory.objects):
+        if item.get("kind") != "NIMCache":
+            continue
+        for source, found in mapping(mapping(item.get("spec")).get("source")).items():
+            if "modelPuller" in mapping(found):
+                path = ("spec", "source", str(source), "modelPuller")
+                yield _Image(index, path, "modelPuller", mapping(found)["modelPuller"], {})
 
 
 def _not_ours(image: _Image, reference: str, local: frozenset[str]) -> bool:
     """Put there by Istio's injection, or built on this machine."""
-    injected = reference == "auto" and image.pod.labels.get(_INJECT) == "true"
+    injected = reference == "auto" and image.labels.get(_INJECT) == "true"
     if injected:
         return True
     full = _full(reference)
@@ -89,13 +105,19 @@ def _problem(reference: str, digest: str) -> str | None:
     """What is wrong with an image reference, or None."""
     if not reference:
         return "names no image"
+    if PLACEHOLDER.search(reference):
+        return f"has a placeholder for an image: {reference}"
     name = repository_of(reference)
     if name != name.lower():
         return f"has an image name with upper-case letters, which no registry takes: {reference}"
     if "@" in reference:
         malformed = f"has an image with a malformed digest: {reference}"
         return None if _DIGEST.fullmatch(digest) else malformed
-    tag = reference[len(name) + 1 :]
+    return _floating(reference, reference[len(name) + 1 :])
+
+
+def _floating(reference: str, tag: str) -> str:
+    """What an image without digest depends on."""
     if not tag:
         return f"has an image without tag and digest, which means :latest: {reference}"
     if tag == "latest":

@@ -197,7 +197,7 @@ def progress_deadline(inventory: Inventory, _context: Context) -> Iterator[Viola
         if period is None or failures is None or delay is None:
             continue
         budget = period * failures + delay
-        if budget > deadline:
+        if budget >= deadline:
             yield Violation(
                 pod.index,
                 ("spec", "progressDeadlineSeconds"),

@@ -114,8 +114,10 @@ def _missing(probe: _Probe, kind: str) -> Violation:
 
 
 def _ready_at_once(program: Program, kind: str) -> bool:
-    """A simulator loads nothing, so that nothing needs to wait for it."""
-    return kind == "startup" and "inference-sim" in program.container.image
+    """A simulator loads nothing, so that nothing needs to wait for it; ours plays that it does."""
+    engine, image = program.engine, program.container.image
+    simulates = engine is not None and engine.name == "simulator"
+    return kind == "startup" and simulates and "tokenworks/" not in image
 
 
 def _patience(program: Program) -> int:

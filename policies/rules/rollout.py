@@ -36,6 +36,14 @@ def _surge(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             yield from _deployment(pod)
         elif pod.kind == "LeaderWorkerSet":
             yield from _group(pod)
+        elif pod.custom and _rolls_as_deployments(pod):
+            yield from _deployment(pod)
+
+
+def _rolls_as_deployments(pod: Pod) -> bool:
+    """A custom resource that writes a Deployment's strategy down, such as RayClusterFleet."""
+    rolling = mapping(at(pod.object, "spec", "strategy", "rollingUpdate"))
+    return "maxSurge" in rolling and "maxUnavailable" in rolling
 
 
 def surge_of(pod: Pod) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from policies.graph import Item
 from policies.inventory import Inventory
@@ -133,17 +134,21 @@ def _cpu(item: Item) -> Iterator[tuple[Path, str]]:
     if item.kind == "HorizontalPodAutoscaler":
         if "targetCPUUtilizationPercentage" in item.spec:
             yield ("spec", "targetCPUUtilizationPercentage"), "cpu"
-        for position, metric in enumerate(sequence(item.spec.get("metrics"))):
-            entry = mapping(metric)
-            for key in ("resource", "containerResource"):
-                name = mapping(entry.get(key)).get("name")
-                if name in ("cpu", "memory"):
-                    yield ("spec", "metrics", position, key, "name"), str(name)
+        yield from _resources(item.spec, ("spec",))
         if not item.spec.get("metrics") and "targetCPUUtilizationPercentage" not in item.spec:
             yield ("spec", "metrics"), "cpu, the default"
     for position, trigger in enumerate(sequence(item.spec.get("triggers"))):
         if mapping(trigger).get("type") in ("cpu", "memory"):
             yield ("spec", "triggers", position, "type"), str(mapping(trigger)["type"])
+
+
+def _resources(spec: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, str]]:
+    """CPU and memory among the metrics of an autoscaler."""
+    for position, metric in enumerate(sequence(spec.get("metrics"))):
+        for key in ("resource", "containerResource"):
+            name = mapping(mapping(metric).get(key)).get("name")
+            if name in ("cpu", "memory"):
+                yield (*path, "metrics", position, key, "name"), str(name)
 
 
 @rule(
@@ -164,6 +169,14 @@ def scale_on_cpu(inventory: Inventory, _context: Context) -> Iterator[Violation]
                 item, path, f"scales {title} on {name}",
                 "scale on waiting requests (vllm:num_requests_waiting) or KV use",
             )  # fmt: skip
+    for item in inventory.graph.of_kind("NIMService"):
+        scale = mapping(item.spec.get("scale"))
+        if scale.get("enabled") is True:
+            for path, name in _resources(mapping(scale.get("hpa")), ("spec", "scale", "hpa")):
+                yield of_item(
+                    item, path, f"is scaled on {name}",
+                    "scale on waiting requests or on the use of the KV cache",
+                )  # fmt: skip
 
 
 @rule(

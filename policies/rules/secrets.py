@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any, cast
 
 from policies.commands import placed_words
-from policies.engines import Program
+from policies.engines import PLACEHOLDER, Program
 from policies.inventory import Inventory
 from policies.model import Context, Manifest, Path, Rule, Violation
 from policies.pods import Container
@@ -25,7 +26,7 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for index, manifest in enumerate(inventory.objects):
         if manifest.get("kind") == "Secret" and manifest.get("apiVersion") == "v1":
             yield from _contents(index, manifest)
-        elif manifest.get("kind") != "CustomResourceDefinition":
+        elif manifest.get("kind") != "CustomResourceDefinition" and _any_shape(manifest):
             yield from _shapes(index, manifest, ())
     for program in inventory.programs:
         yield from _variables(program.container)
@@ -36,11 +37,43 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 def _contents(index: int, manifest: Manifest) -> Iterator[Violation]:
     """A Secret that holds something; an empty one is filled by whoever serves it."""
     for field in ("data", "stringData"):
-        keys = sorted(key for key, value in mapping(manifest.get(field)).items() if value)
+        given = {key: value for key, value in mapping(manifest.get(field)).items() if value}
+        empty = sorted(key for key, value in given.items() if _is_placeholder(value))
+        keys = sorted(given.keys() - set(empty))
         if keys:
             yield Violation(
                 index, (field,), f"holds a secret in clear text ({', '.join(keys)})", _REMEDY
             )
+        if empty:
+            yield Violation(
+                index,
+                (field, empty[0]),
+                f"holds a placeholder where a secret belongs ({', '.join(empty)}): it is applied "
+                "as it stands, or filled in and committed",
+                "make the Secret outside Git (kubectl create secret, an ExternalSecret, a "
+                "SealedSecret), and leave it out here",
+            )
+
+
+def _is_placeholder(value: object) -> bool:
+    return isinstance(value, str) and PLACEHOLDER.match(value.strip()) is not None
+
+
+def _any_shape(manifest: Manifest) -> bool:
+    """Whether `_shapes` finds something: most objects hold nothing of the kind."""
+    waiting: list[Any] = [manifest]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            if kind_of(one):
+                return True
+        elif type(one) is dict:
+            waiting.extend(cast("Manifest", one).values())
+        elif type(one) is list:
+            waiting.extend(cast("list[Any]", one))
+        else:
+            waiting.extend(child for _, child in known_items(one))
+    return False
 
 
 def _shapes(index: int, value: object, path: Path) -> Iterator[Violation]:
@@ -49,7 +82,11 @@ def _shapes(index: int, value: object, path: Path) -> Iterator[Violation]:
         for key, child in known_items(value):
             yield from _shapes(index, child, (*path, key if is_sequence(value) else str(key)))
     elif isinstance(value, str) and (kind := kind_of(value)):
-        yield Violation(index, path, f"holds what looks like a {kind}", _REMEDY)
+        yield Violation(index, path, f"holds what looks like {_a(kind)}", _REMEDY)
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[:1] in 'AEIOaeio' else 'a'} {noun}"
 
 
 def _variables(container: Container) -> Iterator[Violation]:

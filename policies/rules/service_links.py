@@ -26,13 +26,13 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         if (pod.index, pod.path) in seen:
             continue
         seen.add((pod.index, pod.path))
-        variable = engine.port_variable or f"{engine.name.upper()}_PORT"
-        collides = engine.port_variable is not None and (pod.namespace, engine.name) in services
-        because = (
-            f"Service {engine.name} sets {variable}=tcp://…, which stops it"
-            if collides
-            else f"a Service called {engine.name} would set {variable}"
-        )
+        variable = engine.port_variable
+        collides = variable is not None and (pod.namespace, engine.name) in services
+        because = "every Service of its namespace sets variables in it"
+        if variable is not None:
+            because = f"a Service called {engine.name} would set {variable}"
+        if collides:
+            because = f"Service {engine.name} sets {variable}=tcp://…, which stops it"
         yield Violation(
             pod.index,
             (*pod.path, "enableServiceLinks"),

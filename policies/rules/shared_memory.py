@@ -27,11 +27,11 @@ _REMEDY = (
 def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
         container = program.container
-        if not program.needs_gpu or container.pod.spec.get("hostIPC") is True:
+        if not _computes(program) or container.pod.spec.get("hostIPC") is True:
             continue
         volume = _shm(container)
         if volume is None:
-            if _ranks_share(program):
+            if program.needs_gpu and _ranks_share(program):
                 yield Violation(
                     container.pod.index,
                     (*container.path, "volumeMounts"),
@@ -41,6 +41,16 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
                 )
         else:
             yield from _volume(program, *volume)
+
+
+def _computes(program: Program) -> bool:
+    """An engine, or whatever holds an accelerator for as long as its pod lives."""
+    container, engine = program.container, program.engine
+    if engine is not None and engine.name == "simulator":
+        return False
+    held = bool(program.accelerators) and container.kind in ("container", "sidecar")
+    serves = engine is not None and program.mode != "none"
+    return serves or (held and container.pod.long_running)
 
 
 def _shm(container: Container) -> tuple[int, Mapping[str, Any]] | None:

@@ -20,6 +20,7 @@ from policies.rules.shared import (
     hub_model,
     instead,
     model_flag,
+    of_item,
     of_pod,
     pods_of_group,
     replicas_of,
@@ -72,6 +73,31 @@ def claim_shared(inventory: Inventory, _context: Context) -> Iterator[Violation]
                 f"mounts {claim.name}, which is ReadWriteOnce, {why}",
                 "make the claim ReadWriteMany or ReadOnlyMany, or give each pod its own",
             )
+    for item in inventory.graph.of_kind("NIMService"):
+        yield from _nim_shared(inventory, item)
+
+
+def _nim_shared(inventory: Inventory, service: Item) -> Iterator[Violation]:
+    """A NIMService and the volume that its operator makes for it or for its cache."""
+    storage = mapping(service.spec.get("storage"))
+    path, claim = ("spec", "storage", "pvc"), mapping(storage.get("pvc"))
+    name = mapping(storage.get("nimCache")).get("name")
+    cache = inventory.graph.find("NIMCache", service.namespace, str(name)) if name else None
+    if cache is not None:
+        path = ("spec", "storage", "nimCache", "name")
+        claim = mapping(mapping(cache.spec.get("storage")).get("pvc"))
+    most = integer(service.spec.get("replicas"), 1) or 1
+    scale = mapping(service.spec.get("scale"))
+    if scale.get("enabled") is True:
+        most = integer(mapping(scale.get("hpa")).get("maxReplicas"), most) or most
+    mode = claim.get("volumeAccessMode")
+    if mode in ("ReadWriteOnce", "ReadWriteOncePod") and most > 1:
+        yield of_item(
+            service,
+            path,
+            f"runs up to {most} pods on one volume that is {mode}",
+            "set volumeAccessMode: ReadWriteMany, with a storage class that has it",
+        )
 
 
 def _several(inventory: Inventory, pod: Pod) -> str | None:

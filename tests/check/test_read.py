@@ -40,6 +40,9 @@ GOOD: dict[str, tuple[str, bytes, list[str]]] = {
     "byte order mark": ("a.yaml", b"\xef\xbb\xbf" + POD.encode(), ["Pod"]),
     "utf-16": ("a.yaml", POD.encode("utf-16"), ["Pod"]),
     "json": ("a.json", json.dumps({"apiVersion": "v1", "kind": "Pod"}).encode(), ["Pod"]),
+    "tab after a value": ("a.yaml", POD.replace("Pod", "Pod\t").encode(), ["Pod"]),
+    "tab before a comment": ("a.yaml", POD.replace("Pod", "Pod\t# one").encode(), ["Pod"]),
+    "no line end": ("a.yaml", b"---\n" + TWO.rstrip().encode(), ["Pod", "Pod"]),
     "json with tabs": ("a.json", b'{\n\t"apiVersion": "v1",\n\t"kind": "Pod"\n}', ["Pod"]),
     "list": (
         "a.yaml",
@@ -96,6 +99,31 @@ BAD: dict[str, tuple[bytes, str, int | None, str]] = {
         7,
         "<your image>",
     ),
+    "placeholder image of a shell": (
+        POD.encode() + b"spec:\n  containers:\n  - image: $IMAGE\n",
+        "leftover",
+        7,
+        "$IMAGE",
+    ),
+    "placeholder for an account": (
+        POD.encode() + b"spec:\n  serviceAccountName: KSA_NAME\n",
+        "leftover",
+        6,
+        "KSA_NAME",
+    ),
+    "placeholder for a claim": (
+        POD.encode() + b"spec:\n  volumes:\n  - persistentVolumeClaim: {claimName: YOUR-PVC}\n",
+        "leftover",
+        7,
+        "YOUR-PVC",
+    ),
+    "placeholder for a secret": (
+        POD.encode() + b"spec:\n  containers:\n  - env:\n    - name: A\n      valueFrom: "
+        b"{secretKeyRef: {name: <secret>, key: a}}\n",
+        "leftover",
+        9,
+        "<secret>",
+    ),
     "quoted template": (POD.encode() + b'x: "{{ .Values.x }}"\n', "leftover", 5, "{{ .Values.x }}"),
     "no apiVersion": (b"kind: Pod\nmetadata: {}\n", "not-an-object", 1, "apiVersion is missing"),
     "misspelt kind": (b"apiVersion: v1\nKind: Pod\n", "not-an-object", 1, "kind is missing"),
@@ -131,6 +159,8 @@ def test_bad_files(tmp_path: Path, data: bytes, rule: str, line: int | None, say
         'kind: Pod\nspec: {args: ["--chat-template", "{% for m in x %}{{ m.role }}{% endfor %}"]}',
         'kind: Pod\nspec: {args: ["$(VAR)", "${VAR}", "<|im_start|>"]}',
         'kind: ConfigMap\ndata: {template: "{{ .Values.global.hub }}"}',
+        "kind: Pod\nspec: {containers: [{name: x, env: [{name: HF_TOKEN, value: $X}]}]}",
+        "kind: Pod\nspec: {volumes: [{name: a, secret: {secretName: a-b}, items: [{key: A_B}]}]}",
         "kind: CustomResourceDefinition\nspec: {image: '<registry>/<name>'}",
     ],
 )
@@ -221,6 +251,38 @@ def test_long_lists_are_read_whole(tmp_path: Path) -> None:
     reading = read(write(tmp_path, "list.json", text))
     assert reading.findings == ()
     assert len(reading.objects) == 4200
+
+
+def test_a_list_knows_the_places_of_its_items(tmp_path: Path) -> None:
+    text = "---\n# two\napiVersion: v1\nkind: List\nitems:\n"
+    items = "".join(f"- apiVersion: v1\n  kind: Pod\n  metadata: {{name: {n}}}\n" for n in "ab")
+    reading = read(write(tmp_path, "a.yaml", text + items))
+    assert [item.place(()) for item in reading.objects] == [(6, 3), (9, 3)]
+    assert [item.place(("metadata", "name")) for item in reading.objects] == [(8, 14), (11, 14)]
+    twice = read(write(tmp_path, "b.yaml", text + items.replace("name: b", "name: a")))
+    (finding,) = twice.findings
+    assert (finding.line, finding.message) == (9, "the same object is in line 6 too")
+
+
+def test_one_doubtful_object_has_its_own_line_among_many(tmp_path: Path) -> None:
+    pods = [POD.replace("name: a", f"name: a{n}") for n in range(20)]
+    pods[13] += "spec: {containers: [{name: x, image: $IMAGE}]}\n"
+    pods[17] += "spec: [a]\n"
+    text = "---\n".join(pods)
+    reading = read(write(tmp_path, "a.yaml", text))
+    assert len(reading.objects) == 20
+    lines = text.splitlines()
+    assert [(f.rule, lines[(f.line or 0) - 1][:5]) for f in reading.findings] == [
+        ("leftover", "spec:"), ("malformed", "spec:"),
+    ]  # fmt: skip
+
+
+def test_what_is_read_does_not_hang_on_the_length_of_the_file(tmp_path: Path) -> None:
+    odd = "apiVersion: v1\nkind: Service\nmetadata: {name: b}\nspec: {type: NodePort}\t\n"
+    short = read(write(tmp_path, "a.yaml", odd))
+    long = read(write(tmp_path, "b.yaml", odd + f"# {'-' * 200_000}\n"))
+    assert short.findings == long.findings == ()
+    assert [o.manifest for o in short.objects] == [o.manifest for o in long.objects]
 
 
 def test_columns_point_at_the_key(tmp_path: Path) -> None:

@@ -55,6 +55,13 @@ def test_findings_have_file_and_line(tmp_path: Path) -> None:
     assert report.exit_code == 1
 
 
+def test_a_placeholder_is_said_once(tmp_path: Path) -> None:
+    path = tmp_path / "web.yaml"
+    path.write_text(FINE.replace("nginx:1.27", "$IMAGE").replace(f"@sha256:{'a' * 64}", ""))
+    (finding,) = checked(path).findings
+    assert (finding.rule, finding.line) == ("leftover", 7)
+
+
 def test_lists_keep_the_lines_of_their_items(tmp_path: Path) -> None:
     path = tmp_path / "list.yaml"
     path.write_text(

@@ -240,6 +240,22 @@ def _lost_words(objects: list[Object]) -> Iterator[None]:
         yield
 
 
+def _said_twice(objects: list[Object]) -> Iterator[None]:
+    for container in containers(objects):
+        container.pop("command", None)
+        container["image"] = f"vllm/vllm-openai:v0.26.0@sha256:{'0' * 64}"
+        container["args"] = ["vllm", "serve", "/m"]
+        yield
+
+
+def _on_the_host(objects: list[Object]) -> Iterator[None]:
+    for spec in pods(objects):
+        spec["hostNetwork"] = True
+        spec.pop("dnsPolicy", None)
+        spec["containers"][0]["args"] = ["--dist-init-addr=$(LWS_LEADER_ADDRESS):5000"]
+        yield
+
+
 def _hub(*more: str) -> Break:
     def made(objects: list[Object]) -> Iterator[None]:
         for container in containers(objects):
@@ -514,6 +530,7 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
     "shell-pid1": _shell,
     "argument-split": argument("--max-model-len 8192"),
     "shell-words": _lost_words,
+    "entry-twice": only(SIMPLE, _said_twice),
     "argument-quotes": argument("--served-model-name='x'"),
     "argument-json": of_vllm("--compilation-config", "{mode: 3}"),
     "flag-value": of_vllm("--max-num-seqs", "many"),
@@ -595,6 +612,7 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
         ),
     ),
     "leader-name": only(("vllm-tp8-statefulset",), of_vllm("--nnodes=2", "--node-rank=$(RANK)")),
+    "host-dns": only(GROUPS, _on_the_host),
     "queue-coverage": only(
         ("kueue",), at("ClusterQueue", "spec.resourceGroups.0.coveredResources", ["cpu", "memory"])
     ),

@@ -119,7 +119,10 @@ def read(
     variables = dict(env or {})
     own = [expand(word, variables) for word in (*command, *args)]
     if not command:
-        own = [*(Word(word) for word in image_words(image, bool(args))), *own]
+        entry = image_words(image, bool(args))
+        while own and entry and repeats(entry, own[0].text):
+            own = own[1:]  # said twice: what is meant is read, and policies object
+        own = [*(Word(word) for word in entry), *own]
     parts, script, words = _parts(own, variables, open_env)
     texts = tuple(word.text for word in words)
     found = next(_engines(parts, variables), None)
@@ -166,6 +169,11 @@ def image_words(image: str, with_args: bool) -> tuple[str, ...]:
             if f"/{repository}".endswith("/" + item["repository"]):
                 return (*item["entrypoint"], *(() if with_args else item["cmd"]))
     return ()
+
+
+def repeats(entry: Sequence[str], word: str) -> bool:
+    """Whether an argument says a word of the entry point again, that stands in front of it."""
+    return base_name(word) in {base_name(known) for known in entry if not known.startswith("-")}
 
 
 # --- from words to statements --------------------------------------------------

@@ -75,7 +75,9 @@ def script_of(words: Sequence[Word]) -> tuple[int, Word] | None:
         return None
     for position, word in enumerate(words[1:-1], start=1):
         if re.fullmatch(r"-[a-z]*c[a-z]*", word.text):
-            return position + 1, words[position + 1]
+            # `--` ends the shell's options, and the script comes after it.
+            at = position + 1 + (words[position + 1].text == "--")
+            return (at, words[at]) if at < len(words) else None
         if not word.text.startswith(("-", "+")) and word.text != "pipefail":
             return None
     return None

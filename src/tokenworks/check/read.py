@@ -7,19 +7,23 @@ on. Values are read as strictly as the environment's documents are, by the same 
 from __future__ import annotations
 
 import codecs
+import gc
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 from policies import Finding, Manifest, field_of
 from policies.secrets import masked
 from tokenworks.errors import UsageError
 from tokenworks.spec.common import API_VERSION
-from tokenworks.spec.objects import found_in, misshapen
+from tokenworks.spec.objects import found_in, misshapen, well_shaped
 from tokenworks.spec.problems import FieldPath, Flaw
+from tokenworks.spec.yamldata import Document, compose, place_in, read_data
 from tokenworks.spec.yamlsource import (
     Mapping,
     Node,
@@ -40,12 +44,40 @@ _SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "vendor"})
 
 
 @dataclass(frozen=True)
+class Lines:
+    """The lines of a document that holds objects; they are read anew when a place is asked for."""
+
+    all: Sequence[str]
+    document: Document
+
+    @property
+    def text(self) -> str:
+        """What they say."""
+        return "\n".join(self.all[self.document.first : self.document.after])
+
+    @cached_property
+    def _list(self) -> Any:
+        return compose(self.text)
+
+    def places(self, within: FieldPath, paths: Sequence[FieldPath]) -> list[tuple[int, int]]:
+        """Line and column of each field, or of what would contain it."""
+        if not within and not any(paths):
+            return [self.document.place] * len(paths)
+        # A list is read once for all its items; another object is asked once, and not kept.
+        node = self._list if within else compose(self.text)
+        found = [place_in(node, (*within, *path)) for path in paths]
+        return [(line + self.document.first, column) for line, column in found]
+
+
+@dataclass(frozen=True)
 class Sourced:
     """One object, and where it was written."""
 
     manifest: Manifest
     file: str
-    node: Node
+    source: Node | Lines
+    within: FieldPath = ()
+    """Where it stands in its document: an item of a list."""
 
     def line(self, path: FieldPath = ()) -> int:
         """Line of a field, or of what would contain it."""
@@ -53,7 +85,13 @@ class Sourced:
 
     def place(self, path: FieldPath = ()) -> tuple[int, int]:
         """Line and column of a field, or of what would contain it."""
-        return place_of(self.node, path)
+        return self.places([path])[0]
+
+    def places(self, paths: Sequence[FieldPath]) -> list[tuple[int, int]]:
+        """Of several fields at once, which is quicker."""
+        if isinstance(self.source, Lines):
+            return self.source.places(self.within, paths)
+        return [place_of(self.source, path) for path in paths]
 
 
 @dataclass(frozen=True)
@@ -75,20 +113,44 @@ def read_paths(paths: Sequence[str], stdin: BinaryIO) -> Reading:
 
     Raises UsageError when a path does not exist.
     """
-    parts: list[_Part] = []
-    patches: dict[Path, frozenset[str]] = {}
-    for name, named in dict(_files(paths)).items():
-        folder = Path(name).parent
-        if not named and Path(name).name in patches.setdefault(folder, _patches(folder)):
-            parts.append(_Part(name, (), ()))  # kustomize adds it to an object that is elsewhere
-            continue
-        parts.append(_read_file(name, stdin, named=named))
+    with no_collection():
+        parts = list(_parts(paths, stdin))
+        if sum(len(part.objects) for part in parts) > _MANY:
+            gc.freeze()
     return Reading(
         tuple(item for part in parts for item in part.objects),
         tuple(finding for part in parts for finding in part.findings),
         len(parts),
         tuple(part.file for part in parts if not part.objects and not part.findings),
     )
+
+
+_MANY: Final = 500
+"""Objects from which on looking through all of them for garbage takes a noticeable time."""
+
+
+@contextmanager
+def no_collection() -> Generator[None]:
+    """No search for garbage meanwhile: whatever is read stays, and is looked through in vain."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _parts(paths: Iterable[str], stdin: BinaryIO) -> Iterator[_Part]:
+    patches: dict[Path, frozenset[str]] = {}
+    for name, named in dict(_files(paths)).items():
+        folder = Path(name).parent
+        if folder not in patches and not named:
+            patches[folder] = _patches(folder)
+        if not named and Path(name).name in patches[folder]:
+            yield _Part(name, (), ())  # kustomize adds it to an object that is elsewhere
+            continue
+        yield _read_file(name, stdin, named=named)
 
 
 def _files(paths: Iterable[str]) -> Iterator[tuple[str, bool]]:
@@ -177,6 +239,67 @@ def _read_file(name: str, stdin: BinaryIO, *, named: bool) -> _Part:
         return _Part(shown, (), (_finding(shown, "leftover", conflict),))
     if Path(name).suffix.lower() == ".json":
         text = text.replace("\t", " ")  # blank to JSON, forbidden to YAML
+    return _of_data(shown, text) or _of_nodes(shown, text, named=named)
+
+
+def _of_data(shown: str, text: str) -> _Part | None:
+    """A file that holds objects and nothing else; None where it has to be read again, with care."""
+    documents = read_data(text)
+    lines = text.split("\n")
+    objects: list[Sourced] = []
+    findings: list[Finding] = []
+    for document in documents or ():
+        held = Lines(lines, document)
+        found = list(_held(shown, held))
+        if not all(_is_object(item.manifest) for item in found):
+            return None
+        doubtful = [item for item in found if _is_doubtful(item.manifest)]
+        if doubtful and doubtful[0].within:
+            return None  # the whole list would be read anew for each
+        objects += found
+        findings += _doubts(shown, held) if doubtful else ()
+    if not objects:
+        return None
+    findings += _repeated(objects)
+    return _Part(shown, tuple(objects), tuple(findings))
+
+
+def _held(shown: str, held: Lines) -> Iterator[Sourced]:
+    """The object of a document, or what its `List` lists."""
+    data: Any = held.document.data
+    given = cast("Manifest", data) if isinstance(data, dict) else {}
+    items = given.get("items")
+    if not isinstance(items, list) or given.get("kind") != "List":
+        yield Sourced(cast("Manifest", data), shown, held)
+        return
+    for position, item in enumerate(cast("list[Any]", items)):
+        yield Sourced(item, shown, held, ("items", position))
+
+
+def _is_doubtful(manifest: Manifest) -> bool:
+    return not well_shaped(manifest) or _may_be_left(manifest)
+
+
+def _is_object(data: object) -> bool:
+    """An object of Kubernetes, and no list of several."""
+    if not isinstance(data, dict):
+        return False
+    version, kind = (cast("Manifest", data).get(key) for key in ("apiVersion", "kind"))
+    if not (isinstance(version, str) and version and isinstance(kind, str) and kind):
+        return False
+    return version != API_VERSION and not kind.endswith("List")
+
+
+def _doubts(shown: str, held: Lines) -> Iterator[Finding]:
+    """What is wrong with an object's shape and texts, by reading it with care."""
+    for node in read_yaml(held.text, kubernetes=True).documents:
+        item = Sourced(cast("Manifest", held.document.data), shown, node)
+        for finding in (*_leftovers(item, node), *_misshapen(item, node, frozenset())):
+            yield replace(finding, line=(finding.line or 1) + held.document.first)
+
+
+def _of_nodes(shown: str, text: str, *, named: bool) -> _Part:
+    """A file read with care: every line is kept, and what is wrong with it is said."""
     yaml = read_yaml(text, kubernetes=True)
     findings = [_finding(shown, *_named(flaw, text)) for flaw in yaml.flaws]
     objects: list[Sourced] = []
@@ -186,8 +309,8 @@ def _read_file(name: str, stdin: BinaryIO, *, named: bool) -> _Part:
             outcome = _object(shown, node, named=named or node is not document)
             if isinstance(outcome, Sourced):
                 objects.append(outcome)
-                findings += _leftovers(outcome)
-                findings += _misshapen(outcome, {flaw.path for flaw in yaml.flaws})
+                findings += _leftovers(outcome, node)
+                findings += _misshapen(outcome, node, {flaw.path for flaw in yaml.flaws})
             elif outcome:
                 findings.append(outcome)
     findings += _repeated(objects)
@@ -317,21 +440,32 @@ def _object(file: str, node: Node, *, named: bool) -> Sourced | Finding | None:
 _SAMPLES: Final = {"apiVersion": "apps/v1", "kind": "Deployment"}
 
 
-def _label(item: Sourced) -> str:
+def _label(node: Node, kind: str) -> str:
     """`Kind namespace/name`, as far as they are text."""
-    name = _field(item.node, "metadata", "name") or "(no name)"
-    namespace = _field(item.node, "metadata", "namespace")
-    return f"{item.manifest.get('kind')} {f'{namespace}/' if namespace else ''}{name}"
+    name = _field(node, "metadata", "name") or "(no name)"
+    namespace = _field(node, "metadata", "namespace")
+    return f"{kind} {f'{namespace}/' if namespace else ''}{name}"
 
 
-def _misshapen(item: Sourced, said: Set[FieldPath]) -> Iterator[Finding]:
+def _misshapen(item: Sourced, node: Node, said: Set[FieldPath]) -> Iterator[Finding]:
     """Fields of a wrong shape, save those of which something was said already."""
-    for flaw in misshapen(item.node, str(item.manifest.get("kind"))):
+    kind = str(item.manifest.get("kind"))
+    for flaw in misshapen(node, kind):
         if flaw.path not in said:
-            yield _finding(item.file, "malformed", flaw, _label(item))
+            yield _finding(item.file, "malformed", flaw, _label(node, kind))
 
 
-_PLACEHOLDER: Final = re.compile(r"\{\{|\$\{|\$\(|<[^<>\s][^<>]*>|%\{")
+_PLACEHOLDER: Final = re.compile(r"\{\{|\$[A-Za-z_{(]|<[^<>\s][^<>]*>|%\{")
+_NO_NAME: Final = re.compile(rf"{_PLACEHOLDER.pattern}|[A-Z_]")
+"""What no object can be called: a placeholder, also one in capitals."""
+_NAMES_ANOTHER: Final = frozenset(
+    {"serviceAccountName", "claimName", "secretName", "priorityClassName", "runtimeClassName"}
+)
+"""Fields that hold the name of another object."""
+_HOLDS_NAME: Final = frozenset(
+    {"secretKeyRef", "configMapKeyRef", "secretRef", "configMapRef", "configMap"}
+)
+"""Fields whose `name` is that of another object."""
 _OPAQUE: Final = frozenset({"ConfigMap", "Secret", "CustomResourceDefinition"})
 """Kinds that carry other people's text, templates among it."""
 _TEMPLATED: Final = frozenset(
@@ -345,22 +479,63 @@ _TEMPLATED: Final = frozenset(
 """Kinds whose own controllers fill in templates."""
 
 
-def _leftovers(item: Sourced) -> Iterator[Finding]:
+def _leftovers(item: Sourced, node: Node) -> Iterator[Finding]:
     """Template syntax and placeholders where they can only be an oversight."""
     kind = str(item.manifest.get("kind"))
-    name = f"{kind} {_field(item.node, 'metadata', 'name') or '(no name)'}"
-    for path, scalar in _scalars(item.node, ()):
-        identity = path in (("metadata", "name"), ("metadata", "namespace")) or (
-            path[-1:] == ("image",) and kind not in _OPAQUE
-        )
-        templated = kind in _OPAQUE or kind in _TEMPLATED
-        pattern = None if templated else _PLACEHOLDER if identity else _HELM
-        if pattern is not None and pattern.search(scalar.text):
+    name = f"{kind} {_field(node, 'metadata', 'name') or '(no name)'}"
+    templated = kind in _OPAQUE or kind in _TEMPLATED
+    for path, scalar in () if templated else _scalars(node, ()):
+        if _pattern_of(path).search(scalar.text):
             text = masked(scalar.text)  # before it is cut short, when it could not be told
             shown = text if len(text) <= 60 else f"{text[:57]}…"
             flaw = Flaw(scalar.line, path, f"a placeholder was left: {shown}", None,
                         "write the value, or render the template first")  # fmt: skip
             yield _finding(item.file, "leftover", flaw, name)
+
+
+def _pattern_of(path: FieldPath) -> re.Pattern[str]:
+    """What gives a placeholder away in a field."""
+    if path in (("metadata", "name"), ("metadata", "namespace")) or path[-1:] == ("image",):
+        return _PLACEHOLDER
+    named = path[-1:] == ("name",) and path[-2:-1] and path[-2] in _HOLDS_NAME
+    if "spec" in path[:1] and (named or path[-1] in _NAMES_ANOTHER):
+        return _NO_NAME
+    return _HELM
+
+
+def _may_be_left(manifest: Manifest) -> bool:
+    """Whether `_leftovers` may find something in an object."""
+    kind = manifest["kind"]
+    if kind in _OPAQUE or kind in _TEMPLATED:
+        return False
+    meta: Any = manifest.get("metadata")
+    given = cast("Manifest", meta) if isinstance(meta, dict) else {}
+    named = [given.get(key) for key in ("name", "namespace")]
+    return any(isinstance(n, str) and _PLACEHOLDER.search(n) for n in named) or _hints(manifest)
+
+
+def _hints(value: Any) -> bool:
+    if type(value) is str:
+        return "{{" in value
+    if type(value) is list:
+        return any(map(_hints, cast("list[Any]", value)))
+    if type(value) is not dict:
+        return False
+    for key, child in cast("dict[str, Any]", value).items():
+        if type(child) is str:
+            if "{{" in child or (key in _CHECKED and _NO_NAME.search(child)):
+                return True
+        elif _hints(child) or (key in _HOLDS_NAME and _names_nothing(child)):
+            return True
+    return False
+
+
+def _names_nothing(reference: Any) -> bool:
+    name = cast("Manifest", reference).get("name") if isinstance(reference, dict) else None
+    return isinstance(name, str) and _NO_NAME.search(name) is not None
+
+
+_CHECKED: Final = _NAMES_ANOTHER | {"image"}
 
 
 def _scalars(node: Node, path: FieldPath) -> Iterator[tuple[FieldPath, Scalar]]:
@@ -379,10 +554,12 @@ def _repeated(objects: Sequence[Sourced]) -> Iterator[Finding]:
     """Objects that one file holds twice: the second overwrites the first."""
     first: dict[tuple[str, ...], Sourced] = {}
     for item in objects:
-        name = _field(item.node, "metadata", "name")
-        if name is None:
+        meta = item.manifest.get("metadata")
+        named = cast("Manifest", meta) if isinstance(meta, dict) else {}
+        name, namespace = named.get("name"), named.get("namespace")
+        if not isinstance(name, str) or not name:
             continue
-        namespace = _field(item.node, "metadata", "namespace") or ""
+        namespace = namespace if isinstance(namespace, str) else ""
         group = str(item.manifest["apiVersion"]).rpartition("/")[0]
         kind = str(item.manifest["kind"])
         other = first.setdefault((group, kind, namespace, name), item)

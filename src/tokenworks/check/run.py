@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import BinaryIO
 
-from policies import Context, Finding, evaluate
-from tokenworks.check.read import Sourced, read_paths
+from policies import Context, Finding, Violation, evaluate
+from tokenworks.check.read import Sourced, no_collection, read_paths
 from tokenworks.check.report import Report
 
 
@@ -18,7 +19,12 @@ def check_paths(paths: Sequence[str], stdin: BinaryIO, context: Context) -> Repo
     """
     reading = read_paths(paths, stdin)
     order = {name: position for position, name in enumerate(_files(reading.objects))}
-    found = [*reading.findings, *_located(reading.objects, context)]
+    left = {(f.file, f.line, f.field) for f in reading.findings if f.rule == "leftover"}
+    # What a rule says of a placeholder is that somebody left it: once is enough.
+    judged = [
+        f for f in _located(reading.objects, context) if (f.file, f.line, f.field) not in left
+    ]
+    found = [*reading.findings, *judged]
     found.sort(
         key=lambda f: (
             order.get(f.file or "", len(order)), f.file or "", f.line or 0, f.column or 0,
@@ -34,13 +40,22 @@ def _files(objects: Sequence[Sourced]) -> list[str]:
 
 def _located(objects: Sequence[Sourced], context: Context) -> list[Finding]:
     # Lists are flattened by the reader, so a violation's index counts these objects.
-    manifests = [item.manifest for item in objects]
-    found: list[Finding] = []
-    for violation, finding in evaluate(manifests, context):
-        if violation.index < 0 or finding.file is not None:  # a waiver of the environment's
-            found.append(finding)
-            continue
-        item = objects[violation.index]
-        line, column = item.place(violation.path)
-        found.append(replace(finding, file=item.file, line=line, column=column))
-    return found
+    with no_collection():
+        return [
+            finding
+            for index, group in groupby(
+                evaluate([item.manifest for item in objects], context), lambda v: v[0].index
+            )
+            for finding in _placed(list(group), objects[index] if index >= 0 else None)
+        ]
+
+
+def _placed(found: Sequence[tuple[Violation, Finding]], item: Sourced | None) -> Iterator[Finding]:
+    """Findings of one object with file, line and column; those of a waiver have theirs."""
+    if item is None:
+        yield from (finding for _, finding in found)
+        return
+    places = item.places([violation.path for violation, _ in found])
+    for (_, finding), (line, column) in zip(found, places, strict=True):
+        placed = replace(finding, file=item.file, line=line, column=column)
+        yield placed if finding.file is None else finding

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from functools import cache
+from typing import Any, Final, cast
 
 from tokenworks.spec.problems import FieldPath, Flaw, shown
 from tokenworks.spec.yamlsource import Mapping as MapNode
@@ -119,13 +120,54 @@ _DATA: Final = {"data": _MAP, "stringData": _MAP, "binaryData": _MAP}
 
 def misshapen(node: Node, kind: str) -> Iterator[Flaw]:
     """Fields of another shape than an object of the kind has them, one by one."""
+    yield from _of(node, _fields(kind), (), node)
+    yield from _names(node)
+
+
+@cache
+def _fields(kind: str) -> Fields:
     known: dict[str, Shape] = {"metadata": _META, "spec": _SPECS.get(kind, _MAP)}
     if kind in ("ConfigMap", "Secret"):
         known |= _DATA
     if kind.endswith("List"):
         known["items"] = _LIST
-    yield from _of(node, Fields(known), (), node)
-    yield from _names(node)
+    return Fields(known)
+
+
+def well_shaped(manifest: Mapping[str, Any]) -> bool:
+    """Whether `misshapen` finds nothing in an object, as far as its plain data tells: what it
+    doubts may be right."""
+    kind = str(manifest.get("kind"))
+    meta: Any = manifest.get("metadata")
+    return _suits(manifest, _fields(kind)) and (
+        not isinstance(meta, dict)
+        or all(_sound(cast("dict[str, Any]", meta).get(key)) for key in ("name", "namespace"))
+    )
+
+
+def _suits(value: Any, shape: Shape) -> bool:
+    if value is None:
+        return True
+    if isinstance(shape, Fields):
+        if not isinstance(value, dict):
+            return False
+        entries = cast("dict[str, Any]", value)
+        of = shape.of
+        return all(_suits(entries[key], of[key]) for key in entries.keys() & of.keys())
+    if isinstance(shape, Each):
+        return isinstance(value, list) and all(
+            _suits(item, shape.item) for item in cast("list[Any]", value)
+        )
+    return type(value) is _TYPES[shape]
+
+
+_TYPES: Final = {Kind.TEXT: str, Kind.MAP: dict, Kind.LIST: list, Kind.NUMBER: int}
+
+
+def _sound(name: object) -> bool:
+    return name is None or (
+        isinstance(name, str) and _A_NAME.fullmatch(name) is not None and not _DATE.fullmatch(name)
+    )
 
 
 def _of(node: Node, shape: Shape, path: FieldPath, top: Node) -> Iterator[Flaw]:

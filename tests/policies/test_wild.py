@@ -1,0 +1,283 @@
+"""Manifests as others write them: what the rules make of each shape, and what they leave alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from policies import Context, Finding, check
+from tests.policies.builders import DIGEST, Object, deployment, engine, found, named, pod
+
+ENGINE = f"vllm/vllm-openai:v0.26.0@{DIGEST}"
+GPU = {"limits": {"nvidia.com/gpu": 1}}
+RANK = ["python3", "-m", "sglang.launch_server", "--model-path", "/m", "--nnodes", "2",
+        "--node-rank", "$(RBG_LWP_WORKER_INDEX)", "--tp", "2"]  # fmt: skip
+SHM = {"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]}
+UNBOUND = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
+
+
+def said(*objects: Object, rules: frozenset[str] | None = None) -> list[Finding]:
+    return [f for f in check(objects, Context()) if rules is None or f.rule in rules]
+
+
+# --- the shell ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [["bash", "-lc", "--"], ["sh", "-c", "--"], ["/bin/bash", "-c"]])
+def test_a_script_is_found_behind_the_end_of_options(words: list[str]) -> None:
+    script = "ulimit -n 65536; vllm serve /m --tensor-parallel-size 4"
+    made = deployment(pod(engine(command=words, args=[script])))
+    (finding,) = found("shell-pid1", made)
+    assert "(vllm) runs under a shell without exec" in finding.message
+    assert "wants 4 GPUs" in found("world-size", made)[0].message
+
+
+def test_nothing_behind_the_end_of_options_is_no_script() -> None:
+    assert found("shell-pid1", deployment(pod(engine(command=["bash", "-c", "--"], args=[])))) == []
+
+
+# --- what is still to be filled in -------------------------------------------
+
+
+@pytest.mark.parametrize("image", ["$IMAGE", "${VLLM_IMAGE}", "<image>", "$REGISTRY/vllm:$TAG"])
+def test_a_placeholder_for_an_image_is_called_one(image: str) -> None:
+    made = deployment(pod(engine(image=image, resources=None)))
+    (finding,) = found("image-digest", made)
+    assert finding.message == f'container "engine" has a placeholder for an image: {image}'
+    assert found("gpu-limits", made) == []  # it may become a simulator
+
+
+@pytest.mark.parametrize("value", ["$HF_TOKEN", "<your-token>", "${HF_TOKEN}", "{{ token }}"])
+def test_a_placeholder_for_a_secret_is_called_one(value: str) -> None:
+    (finding,) = found("plain-secret", named("v1", "Secret", stringData={"token": value}))
+    assert finding.field == "stringData.token"
+    assert "holds a placeholder where a secret belongs (token)" in finding.message
+    assert "revoke" not in finding.remedy
+
+
+@pytest.mark.parametrize("value", ["${LD_LIBRARY_PATH}:/usr/local/lib", "$LD_LIBRARY_PATH"])
+def test_no_variable_is_told_to_refer_to_itself(value: str) -> None:
+    env = [{"name": "LD_LIBRARY_PATH", "value": value}]
+    (finding,) = found("unexpanded-variable", deployment(pod(engine(env=env))))
+    assert "write out what LD_LIBRARY_PATH is in the image" in finding.remedy
+    assert "$(" not in finding.remedy
+
+
+# --- programs that we do not know, or by another name -------------------------
+
+
+def opaque(**more: Any) -> Object:
+    return {"name": "rank", "image": f"example.com/serve@{DIGEST}", "command": ["/run.sh"],
+            "resources": GPU, "ports": [{"containerPort": 8080}], **more}  # fmt: skip
+
+
+def group(worker: Object, *others: Object) -> list[Object]:
+    labels = {"metadata": {"labels": {"app": "llama"}}}
+    template = {
+        "size": 2, "leaderTemplate": {**labels, "spec": pod()},
+        "workerTemplate": {"metadata": {"labels": {"app": "rank"}}, "spec": pod(worker)},
+    }  # fmt: skip
+    made = named("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet",
+                 spec={"leaderWorkerTemplate": template})  # fmt: skip
+    return [made, *others]
+
+
+def service(selector: Object, target: Any) -> Object:
+    ports = [{"port": 80, "targetPort": target}]
+    return named("v1", "Service", spec={"selector": selector, "ports": ports})
+
+
+PROBES = frozenset({"startup-probe", "readiness-probe", "liveness-probe", "drain"})
+
+
+def test_a_rank_with_ports_is_no_server() -> None:
+    assert said(*group(opaque()), rules=PROBES) == []
+    elsewhere = service({"app": "llama"}, 8080)
+    assert said(*group(opaque(), elsewhere), rules=PROBES) == []
+
+
+@pytest.mark.parametrize("target", [8080, "http"])
+def test_a_rank_that_a_service_leads_to_is_a_server(target: Any) -> None:
+    made = said(*group(opaque(), service({"app": "rank"}, target)), rules=PROBES)
+    assert {finding.rule for finding in made} == PROBES
+
+
+def test_images_of_engines_have_longer_names() -> None:
+    image = f"example.com/huggingface-text-generation-inference-cu121.2-1@{DIGEST}"
+    made = deployment(pod(engine(image=image, args=None, resources=None)))
+    assert "(tgi) has no GPU limit" in found("gpu-limits", made)[0].message
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"), [("Deployment", 1), ("RayCluster", 1), ("Job", 0)]
+)  # fmt: skip
+def test_whatever_holds_a_gpu_limits_its_shared_memory(kind: str, count: int) -> None:
+    held = {"name": "worker", "image": f"example.com/ray@{DIGEST}", "resources": GPU, **SHM}
+    spec = {"template": {"spec": {"containers": [held], "volumes": UNBOUND}}}
+    api = {"Deployment": "apps/v1", "Job": "batch/v1"}.get(kind, "ray.io/v1")
+    assert len(found("shared-memory", named(api, kind, spec=spec))) == count
+
+
+def test_a_simulator_reads_no_variable_of_services() -> None:
+    made = deployment(
+        pod(engine(image=f"ghcr.io/llm-d/llm-d-inference-sim@{DIGEST}"), enableServiceLinks=None)
+    )
+    (finding,) = found("service-links", made)
+    assert "every Service of its namespace sets variables in it" in finding.message
+
+
+def test_an_engine_on_cpus_limits_its_shared_memory() -> None:
+    held = engine(image=f"vllm/vllm-openai-cpu@{DIGEST}", resources=None, **SHM)
+    (finding,) = found("shared-memory", deployment(pod(held, volumes=UNBOUND)))
+    assert "has /dev/shm without sizeLimit" in finding.message
+    plenty = engine(image=f"vllm/vllm-openai-cpu@{DIGEST}", args=["/m", "-tp", "2"], resources=None)
+    assert found("shared-memory", deployment(pod(plenty))) == []
+
+
+def test_a_mocker_loads_nothing_and_needs_no_gpu() -> None:
+    bare = {"startupProbe": None, "resources": None, "args": None}
+    made = deployment(pod(engine(image=f"example.com/dynamo-mocker-vllm@{DIGEST}", **bare)))
+    assert said(made, rules=PROBES | {"gpu-limits", "service-links"}) == []
+
+
+def test_a_service_called_sglang_stops_sglang() -> None:
+    made = deployment(
+        pod(engine(image=f"lmsysorg/sglang@{DIGEST}", args=["--model-path", "/m"]),
+            enableServiceLinks=None)
+    )  # fmt: skip
+    other = service({"app": "llama"}, 8000)
+    other["metadata"]["name"] = "sglang"
+    (finding,) = found("service-links", made, other)
+    assert finding.severity == "error"
+    assert "Service sglang sets SGLANG_PORT=tcp://…, which stops it" in finding.message
+
+
+# --- custom resources ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rolling", "count"),
+    [
+        ({"maxSurge": "25%", "maxUnavailable": "25%"}, 1),
+        ({"maxSurge": 0, "maxUnavailable": 1}, 0),
+        ({"maxUnavailable": 1}, 0),
+        ({}, 0),
+    ],
+)
+def test_strategies_of_deployments_elsewhere(rolling: Object, count: int) -> None:
+    spec = {"replicas": 1, "strategy": {"rollingUpdate": rolling},
+            "template": {"spec": {"headGroupSpec": {"template": {"spec": pod()}}}}}  # fmt: skip
+    made = named("orchestration.aibrix.ai/v1alpha1", "RayClusterFleet", spec=spec)
+    assert len(found("surge", made)) == count
+
+
+def roles(**pattern: Any) -> Object:
+    rank = {"name": "engine", "image": "lmsysorg/sglang", "command": RANK, "resources": GPU}
+    template = {"metadata": {"labels": {"app": "llama"}}, "spec": {"containers": [rank]}}
+    role = {"name": "decode", "replicas": 2,
+            "leaderWorkerPattern": {"size": 2, "template": template, **pattern}}  # fmt: skip
+    return named("workloads.x-k8s.io/v1alpha2", "RoleBasedGroup", spec={"roles": [role]})
+
+
+PATCH = {"metadata": {"labels": {"role": "rank"}}}
+
+
+@pytest.mark.parametrize(
+    "patches",
+    [
+        {"leaderTemplatePatch": PATCH, "workerTemplatePatch": PATCH},
+        {"leaderTemplatePatch": PATCH},
+        {"workerTemplatePatch": PATCH},
+    ],
+)
+def test_a_template_with_patches_is_two_pods_and_not_three(patches: Object) -> None:
+    made = found("network-policy", roles(**patches))
+    home = "spec.roles[0].leaderWorkerPattern.template.spec"
+    assert sorted((f.message.partition(" template")[0], f.field) for f in made) == [
+        ("leader", home), ("worker", home),
+    ]  # fmt: skip
+    assert len(found("image-digest", roles(**patches))) == 1
+
+
+def test_a_finding_stands_in_the_part_that_says_it() -> None:
+    base = {"name": "base", "template": {"spec": {"containers": [
+        {"name": "engine", "image": "vllm/vllm-openai:latest"}]}}}  # fmt: skip
+    patch = {"spec": {"containers": [{"name": "engine", "args": ["--model", "/m"]}]}}
+    entries = [
+        {"name": name, "standalonePattern": {"templateRef": {"name": "base", "patch": patch}}}
+        for name in ("prefill", "decode")
+    ]
+    made = named("workloads.x-k8s.io/v1alpha2", "RoleBasedGroup",
+                 spec={"roleTemplates": [base], "roles": entries})  # fmt: skip
+    (finding,) = found("image-digest", made)
+    assert finding.field == "spec.roleTemplates[0].template.spec.containers[0].image"
+    probes = {f.field for f in found("startup-probe", made)}
+    assert probes == {
+        f"spec.roles[{n}].standalonePattern.templateRef.patch.spec.containers[0].startupProbe"
+        for n in (0, 1)
+    }
+
+
+def nim(**spec: Any) -> Object:
+    image = {"repository": "nvcr.io/nim/meta/llama", "tag": f"1.12.0@{DIGEST}"}
+    return named("apps.nvidia.com/v1alpha1", "NIMService", spec={"image": image, **spec})
+
+
+def test_probes_of_a_nim_stand_one_level_down() -> None:
+    probe = {"httpGet": {"path": "/v1/health/ready", "port": "api"}, "timeoutSeconds": 1}
+    (finding,) = found("readiness-probe", nim(readinessProbe={"probe": probe}))
+    assert "has a readinessProbe with timeoutSeconds 1" in finding.message
+    assert found("readiness-probe", nim(readinessProbe={"enabled": True})) == []
+    assert found("readiness-probe", nim()) == []
+
+
+@pytest.mark.parametrize(("image", "count"), [(f"nim@{DIGEST}", 0), ("nvcr.io/nim/x:1.12.0", 1)])
+def test_what_a_cache_downloads_with_has_a_digest(image: str, count: int) -> None:
+    source = {"ngc": {"modelPuller": image}}
+    made = named("apps.nvidia.com/v1alpha1", "NIMCache", spec={"source": source})
+    findings = found("image-digest", made)
+    assert [f.field for f in findings] == ["spec.source.ngc.modelPuller"] * count
+
+
+# --- Dynamo ----------------------------------------------------------------------
+
+
+def component(**container: Any) -> Object:
+    given = {"name": "main", "image": f"nvcr.io/nvidia/ai-dynamo/vllm-runtime@{DIGEST}"}
+    pods = {"spec": {"containers": [{**given, **container}]}}
+    spec = {"components": [{"name": "a", "podTemplate": pods}]}
+    return named("nvidia.com/v1beta1", "DynamoGraphDeployment", spec=spec)
+
+
+WORKER = ["python3", "-m", "dynamo.vllm", "--model", "a/b", "--trust-remote-code"]
+
+
+def test_a_component_without_a_command_is_its_operators() -> None:
+    assert [f.rule for f in said(component())] == ["network-policy"]
+
+
+def test_a_worker_of_dynamo_takes_its_engines_arguments() -> None:
+    made = component(command=WORKER, resources=GPU)
+    assert "runs code of a/b" in found("remote-code", made)[0].message
+    four = component(command=[*WORKER, "-tp", "4"], resources=GPU)
+    assert "wants 4 GPUs" in found("world-size", four)[0].message
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang", "trtllm", "frontend", "planner"])
+def test_what_dynamo_starts_answers_no_http_of_an_engine(name: str) -> None:
+    image = f"nvcr.io/nvidia/ai-dynamo/vllm-runtime@{DIGEST}"
+    works = name in ("vllm", "sglang", "trtllm")
+    bare = {"startupProbe": None, "readinessProbe": None, "livenessProbe": None, "lifecycle": None}
+    started = {"command": ["python3", "-m", f"dynamo.{name}"], "args": None}
+    made = deployment(pod(engine(image=image, resources=GPU if works else None, **started, **bare)))
+    assert said(made, rules=PROBES | {"gpu-limits"}) == []
+
+
+def test_main_containers_are_seen() -> None:
+    main = {"image": "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.3.1", "args": ["--model", "/m"]}
+    services = {"decode": {"extraPodSpec": {"mainContainer": main}}}
+    made = named("nvidia.com/v1alpha1", "DynamoGraphDeployment", spec={"services": services})
+    (finding,) = found("image-digest", made)
+    assert finding.field == "spec.services.decode.extraPodSpec.mainContainer.image"
+    assert 'container "main"' in finding.message
