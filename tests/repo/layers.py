@@ -34,6 +34,11 @@ LAYERS = (
     Layer("src/tokenworks/__init__.py", (), "imported by everyone"),
     Layer("src/tokenworks/errors.py", (), "imported by everyone"),
     Layer(
+        "src/tokenworks/kept.py",
+        ("pydantic", "yaml"),
+        "results by content: their versions are part of it",
+    ),
+    Layer(
         "src/tokenworks/catalog/shell.py",
         (),
         "reads commands for policies too: the standard library alone",
@@ -58,6 +63,7 @@ LAYERS = (
         (
             "tokenworks.spec",
             "tokenworks.errors",
+            "tokenworks.kept",
             "tokenworks.catalog",
             "policies.secrets",
             "pydantic",
@@ -74,6 +80,7 @@ LAYERS = (
             "tokenworks.spec",
             "tokenworks.catalog",
             "tokenworks.errors",
+            "tokenworks.kept",
             "pydantic",
             "yaml",
         ),

@@ -25,7 +25,7 @@ PROVIDER_VERSION = "4.25.0"
 """The Kubernetes provider that the locked Python SDK asks for (pyproject.toml)."""
 
 
-PROGRAMS = ("pulumi", "pulumi-resource-kubernetes", "pulumi-language-python-exec", "helm")
+PROGRAMS = ("pulumi", "pulumi-resource-kubernetes", "pulumi-language-python-exec", "charts")
 _CHANGES = ("up", "destroy", "refresh")
 
 
