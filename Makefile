@@ -73,8 +73,7 @@ generate-docs: venv ## reference pages (docs/reference/)
 
 .PHONY: generate-rendered
 generate-rendered: venv tools-fast ## manifests of the environments that outlive a machine (rendered/)
-	@for env in $$(grep -L 'provider: local' stacks/*/environment.yaml | cut -d/ -f2); do \
-	  $(TW) render $$env || exit; done
+	@$(TW) render $$(grep -L 'provider: local' stacks/*/environment.yaml | cut -d/ -f2)
 
 # Runs generate-X in a copy of the tree and compares, so it never touches yours.
 .PHONY: $(addprefix verify-,$(GENERATED))
@@ -115,8 +114,8 @@ venv: ## the Python environment, with linters and tests
 	@$(TW) venv dev
 
 .PHONY: tools-fast
-tools-fast: venv ## build helm and kubeconform, once
-	@$(TW) toolchain helm kubeconform >/dev/null
+tools-fast: venv ## build what renders and validates, once
+	@$(TW) toolchain charts helm kubeconform >/dev/null
 
 .PHONY: tools
 tools: venv ## build the whole toolchain, once (about 25 minutes on two cores)

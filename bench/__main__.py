@@ -2,27 +2,33 @@
 
 A ratio is between two measurements taken in turn, so that a machine that slows down
 slows both; `aim` is what we strive for, not a test.
+
+    .venv/bin/python -m bench --only repository
+
+measures one group of rows (`--help` lists them).
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import yaml
 
+from bench import scale
+from bench.helm import helm_commands
+from bench.measure import Row, in_turn, timed
 from local.cluster import kubeconfig_path
 from local.toolchain import cache_dir, ensure, module_dir
 from policies import RULES, Context, Manifest, check, evaluate
@@ -33,42 +39,10 @@ from tokenworks.check.read import read_paths
 from tokenworks.check.run import check_paths
 from tokenworks.check.schemas import build_schemas
 from tokenworks.cli.context import load, render_tools, root, say
-from tokenworks.render import helm, platform
-from tokenworks.render.helm import RenderTools
+from tokenworks.render.charts import Renderer, Request
 
 STATE = "/var/lib/tokenworks-bench"
 ENVIRONMENT = "local"
-ROUNDS = 5
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table; seconds are medians."""
-
-    what: str
-    seconds: float
-    beside: str = ""
-    other: float | None = None
-    aim: str = ""
-
-    def cells(self) -> tuple[str, str, str, str, str, str]:
-        """The line as text."""
-        other = "" if self.other is None else f"{self.other:.2f}"
-        ratio = "" if not self.other else f"{self.seconds / self.other:.2f}"
-        return self.what, f"{self.seconds:.2f}", self.beside, other, ratio, self.aim
-
-
-def timed(work: Callable[[], object]) -> float:
-    """Seconds that `work` takes."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def in_turn(ours: Callable[[], object], theirs: Callable[[], object]) -> tuple[float, float]:
-    """Medians of both, measured A B A B …, after one round that does not count."""
-    rounds = [(timed(ours), timed(theirs)) for _ in range(ROUNDS + 1)][1:]
-    return statistics.median(a for a, _ in rounds), statistics.median(b for _, b in rounds)
 
 
 def tokenworks(*arguments: str) -> None:
@@ -114,23 +88,18 @@ def no_change() -> Row:
     return Row(what, ours, "kubectl diff --server-side", theirs, "at most 2 times")
 
 
-def _charts() -> list[tuple[Path, str, str, Mapping[str, Any]]]:
-    """Every chart that a rendering calls Helm for, with its values."""
-    calls: list[tuple[Path, str, str, Mapping[str, Any]]] = []
-    real = helm.template
+def _charts() -> list[Request]:
+    """Every chart of the environment, with its values."""
+    seen: list[Request] = []
+    real = Renderer.objects
 
-    def note(
-        tools: RenderTools, chart: Path, name: str, namespace: str, values: Mapping[str, Any]
-    ) -> tuple[Any, ...]:
-        calls.append((chart, name, namespace, values))
-        return real(tools, chart, name, namespace, values)
+    def note(self: Renderer, request: Request) -> tuple[Manifest, ...]:
+        seen.append(request)
+        return real(self, request)
 
-    with (
-        mock.patch.object(rendering, "template", note),
-        mock.patch.object(platform, "template", note),
-    ):
-        rendering.render(load(ENVIRONMENT), render_tools())
-    return calls
+    with mock.patch.object(Renderer, "objects", note):
+        rendering.render(load(ENVIRONMENT), replace(render_tools(), kept=None))
+    return seen
 
 
 def render() -> list[Row]:
@@ -138,12 +107,7 @@ def render() -> list[Row]:
     charts, as many at once."""
     tools, charts = render_tools(), _charts()
     with tempfile.TemporaryDirectory() as folder:
-        commands: list[list[str]] = []
-        for number, (chart, name, namespace, values) in enumerate(charts):
-            file = Path(folder) / f"{number}.yaml"
-            file.write_text(yaml.dump(dict(values)))
-            command = ["template", name, str(chart), "--namespace", namespace, "-f", str(file)]
-            commands.append([str(tools.helm), *command])
+        commands = helm_commands(charts, Path(folder))
 
         def plain() -> None:
             with ThreadPoolExecutor(max_workers=4) as pool:
@@ -247,25 +211,41 @@ def table(rows: list[Row]) -> str:
     )
 
 
+MEASURES: dict[str, Callable[[], Row | list[Row]]] = {
+    "render": render,
+    "repository": scale.measure,
+    "rules": rules,
+    "conftest": beside_conftest,
+    "linear": linear,
+    "control-plane": control_plane,
+    "from-nothing": from_nothing,
+    "no-change": no_change,
+}
+"""Groups of rows, in the order in which they are measured."""
+_ON_A_CLUSTER = frozenset({"control-plane", "from-nothing", "no-change"})
+
+
+def _asked() -> tuple[str, ...]:
+    parser = argparse.ArgumentParser(prog="bench", description="Measure, and print one table.")
+    parser.add_argument(
+        "--only", action="append", choices=MEASURES, help="measure this; may be given again"
+    )
+    return tuple(parser.parse_args().only or MEASURES)
+
+
 def main() -> None:
-    """Measure everything and print the table."""
+    """Measure what was asked for and print the table."""
+    asked = _asked()
     os.environ["TOKENWORKS_STATE"] = STATE
     rows: list[Row] = []
     try:
-        for measure in (
-            render,
-            rules,
-            beside_conftest,
-            linear,
-            control_plane,
-            from_nothing,
-            no_change,
-        ):
-            say(f"measuring: {measure.__name__.replace('_', ' ')}")
-            made = measure()
+        for name in asked:
+            say(f"measuring: {name}")
+            made = MEASURES[name]()
             rows += made if isinstance(made, list) else [made]
     finally:
-        tokenworks("local", "down")
+        if _ON_A_CLUSTER.intersection(asked):
+            tokenworks("local", "down")
     print(table(rows))
 
 

@@ -33,6 +33,12 @@ def helm() -> Path:
 
 
 @pytest.fixture(scope="session")
+def renderer() -> Path:
+    """The program that renders charts, built when it is missing."""
+    return _program("charts")
+
+
+@pytest.fixture(scope="session")
 def kubeconform() -> Path:
     """The pinned kubeconform, built when it is missing."""
     return _program("kubeconform")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bench.__main__ import Row, in_turn, table
+from bench.__main__ import table
+from bench.measure import Row, in_turn
 
 
 def test_a_ratio_is_ours_over_theirs() -> None:

@@ -56,8 +56,8 @@ def breaches(pod: dict[str, Any]) -> Iterator[str]:
     [model(), simulator(), model(caches={"weights": {"kind": "pvc", "claim": "weights"}})],
     ids=["vllm", "simulator", "pvc"],
 )
-def test_pods_of_tenants_keep_to_it(release: ModelRelease, helm: Path) -> None:
-    made = render(stack(release), RenderTools(helm, module_dir))
+def test_pods_of_tenants_keep_to_it(release: ModelRelease, renderer: Path) -> None:
+    made = render(stack(release), RenderTools(renderer, module_dir))
     tenants = {
         o["metadata"]["name"]
         for r in made
@@ -71,10 +71,10 @@ def test_pods_of_tenants_keep_to_it(release: ModelRelease, helm: Path) -> None:
     assert [breach for pod in pods for breach in breaches(pod)] == []
 
 
-def test_weights_on_a_nodes_disk_open_their_tenants_namespace_and_say_so(helm: Path) -> None:
+def test_weights_on_a_nodes_disk_open_their_tenants_namespace_and_say_so(renderer: Path) -> None:
     pool = {"spec": {"nodePools": {"h100": {"localStorage": {"path": "/mnt/disk"}}}}}
     release = model(caches={"weights": {"kind": "node"}})
-    made = render(stack(release, environment=pool), RenderTools(helm, module_dir))
+    made = render(stack(release, environment=pool), RenderTools(renderer, module_dir))
     (labels,) = (
         o["metadata"]["labels"]
         for r in made

@@ -45,10 +45,10 @@ def tools(kubeconform: Path, tmp_path_factory: pytest.TempPathFactory) -> CheckT
 
 @pytest.fixture(scope="module", params=["local", "dev"])
 def environment(
-    request: pytest.FixtureRequest, root: Path, helm: Path
+    request: pytest.FixtureRequest, root: Path, renderer: Path
 ) -> tuple[Stack, tuple[Release, ...]]:
     stack = load_stack(root, request.param)
-    return stack, render(stack, RenderTools(helm, module_dir))
+    return stack, render(stack, RenderTools(renderer, module_dir))
 
 
 def context(stack: Stack) -> Context:
@@ -71,7 +71,7 @@ def test_our_environments_are_sound(
 
 
 def test_the_releases_of_the_end_to_end_tests_are_sound_together(
-    tools: CheckTools, root: Path, helm: Path, tmp_path: Path
+    tools: CheckTools, root: Path, renderer: Path, tmp_path: Path
 ) -> None:
     """What a rule finds wrongly there would only show once a cluster is up."""
     shutil.copytree(root / "stacks" / "local", tmp_path / "stacks" / "local")
@@ -84,7 +84,7 @@ def test_the_releases_of_the_end_to_end_tests_are_sound_together(
     )
     file.write_text(changed)
     stack = load_stack(tmp_path, "local")
-    report = checked(stack, render(stack, RenderTools(helm, module_dir)), tools)
+    report = checked(stack, render(stack, RenderTools(renderer, module_dir)), tools)
     assert report.findings == ()
 
 

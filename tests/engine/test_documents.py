@@ -27,9 +27,9 @@ def flags(words: tuple[str, ...]) -> dict[str, str]:
     return {name.removeprefix("--"): value for name, _, value in pairs}
 
 
-def engine_of(root: Path, environment: str, release: str, helm: Path) -> dict[str, Any]:
+def engine_of(root: Path, environment: str, release: str, renderer: Path) -> dict[str, Any]:
     """The rendered container of a release's engine."""
-    rendered = render(load_stack(root, environment), RenderTools(helm, module_dir))
+    rendered = render(load_stack(root, environment), RenderTools(renderer, module_dir))
     objects = [o for r in rendered if r.name == f"model-{release}" for o in r.objects]
     found = [c for o in objects for c in containers(o) if vllm_words(c)]
     assert len(found) == 1
@@ -46,10 +46,10 @@ def tree(root: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.helm
 def test_the_command_line_is_that_of_gpus_minus_what_needs_one(
-    root: Path, tree: Path, helm: Path
+    root: Path, tree: Path, renderer: Path
 ) -> None:
-    gpu = engine_of(root, "dev", "qwen3-32b", helm)
-    cpu = engine_of(tree, "local", NAME, helm)
+    gpu = engine_of(root, "dev", "qwen3-32b", renderer)
+    cpu = engine_of(tree, "local", NAME, renderer)
     before, after = flags(vllm_words(gpu) or ()), flags(vllm_words(cpu) or ())
     assert before.keys() - after.keys() == GPU_FLAGS.keys()
     assert after.keys() - before.keys() == CPU_FLAGS.keys()

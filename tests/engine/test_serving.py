@@ -77,7 +77,7 @@ def test_up_ends_with_a_streamed_completion(served: Platform) -> None:
 
 
 def test_the_pod_is_what_the_chart_rendered(served: Platform) -> None:
-    tools = RenderTools(ensure("helm")["helm"], module_dir)
+    tools = RenderTools(ensure("charts")["charts"], module_dir)
     objects = [o for r in render(load_stack(served.tree, "local"), tools) for o in r.objects]
     (wanted,) = [c for o in objects for c in containers(o) if vllm_words(c)]
     (running,) = pod_of(served)["spec"]["containers"]

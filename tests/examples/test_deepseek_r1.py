@@ -52,7 +52,9 @@ class Laid:
 
 
 @pytest.fixture(scope="module")
-def laid(root: Path, helm: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Laid]:
+def laid(
+    root: Path, renderer: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, Laid]:
     found: dict[str, Laid] = {}
     for kind in KINDS:
         home = tmp_path_factory.mktemp(kind)
@@ -62,7 +64,7 @@ def laid(root: Path, helm: Path, tmp_path_factory: pytest.TempPathFactory) -> Ma
         assert text.count("kind: multi-node\n") == 1
         file.write_text(text.replace("kind: multi-node\n", f"kind: {kind}\n"))
         stack = load_stack(home, NAME)
-        found[kind] = Laid(stack, render(stack, RenderTools(helm, module_dir)))
+        found[kind] = Laid(stack, render(stack, RenderTools(renderer, module_dir)))
     return found
 
 

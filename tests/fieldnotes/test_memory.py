@@ -67,10 +67,12 @@ def said(model: ModelRelease) -> list[str]:
         }
     )
     (node,) = read_yaml("{}").documents
-    sourced = Sourced(environment, Path("e.yaml"), node)
+    sourced = Sourced(environment, Path("e.yaml"), lambda: node)
     documents = Documents(sourced, (), (), frozenset())
     facts = load_engines().engine(model.spec.engine.name)
-    return [str(p) for p in check_sizes(Sourced(model, Path("m.yaml"), node), documents, facts)]
+    return [
+        str(p) for p in check_sizes(Sourced(model, Path("m.yaml"), lambda: node), documents, facts)
+    ]
 
 
 def role(topology: dict[str, Any], gpus: int) -> RoleLayout:

@@ -89,9 +89,9 @@ def always(folder: Path) -> Callable[[Program], Path]:
 class TestPins:
     """Each version is written once; what repeats it elsewhere agrees."""
 
-    def test_what_only_the_bench_wants_is_built_for_nobody_else(self) -> None:
+    def test_what_only_bench_and_tests_want_is_built_for_nobody_else(self) -> None:
         extra = {name for name, program in pins().programs.items() if program.extra}
-        assert extra == {"conftest"} == {*pins().programs} - {*pins().needed}
+        assert extra == {"conftest", "helm3"} == {*pins().programs} - {*pins().needed}
 
     def test_programs_are_required_by_their_go_mod(self) -> None:
         wrong = [
@@ -130,6 +130,12 @@ class TestPins:
         assert {m for m in shared if operators[m] != llm_d[m]} == {
             "sigs.k8s.io/gateway-api-inference-extension"
         }
+
+    def test_helm_3_shares_the_compiled_packages_of_helm_4(self) -> None:
+        ours, theirs = module_versions("manifests"), module_versions("helm3")
+        shared = ours.keys() & theirs.keys()
+        assert len(shared) > 50
+        assert [m for m in shared if ours[m] != theirs[m]] == []
 
     def test_every_group_serves_something(self) -> None:
         used = {p.group for p in pins().programs.values()}

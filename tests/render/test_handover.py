@@ -18,13 +18,15 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.helm
 @pytest.mark.parametrize("name", environment_names(ROOT))
-def test_nothing_is_lost_on_the_way(name: str, helm: Path, tmp_path: Path) -> None:
-    stack, tools = load_stack(ROOT, name), RenderTools(helm, module_dir)
+def test_nothing_is_lost_on_the_way(name: str, renderer: Path, tmp_path: Path) -> None:
+    stack, tools = load_stack(ROOT, name), RenderTools(renderer, module_dir)
     rendered = render(stack, tools)
     handover.write(rendered, tmp_path / "rendered.json")
     assert handover.releases_of(stack, tools, {}) == rendered
     given = {handover.VARIABLE: str(tmp_path / "rendered.json")}
-    assert handover.releases_of(stack, RenderTools(Path("/no/helm"), module_dir), given) == rendered
+    assert (
+        handover.releases_of(stack, RenderTools(Path("/no/program"), module_dir), given) == rendered
+    )
 
 
 def test_it_is_whole_and_for_its_owner_alone(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ def test_values_are_yaml_and_json_alike() -> None:
 
 
 @pytest.mark.helm
-def test_helm_reads_them_as_they_were(helm: Path, tmp_path: Path) -> None:
+def test_helm_reads_them_as_they_were(renderer: Path, tmp_path: Path) -> None:
     chart = tmp_path / "chart"
     (chart / "templates").mkdir(parents=True)
     (chart / "Chart.yaml").write_text("apiVersion: v2\nname: chart\nversion: 0.1.0\n")
     (chart / "templates" / "map.yaml").write_text("a: {{ .Values.a | quote }}\n")
-    (made,) = template(RenderTools(helm, Path), chart, "demo", "default", {"a": ODD})
+    (made,) = template(RenderTools(renderer, Path), chart, "demo", "default", {"a": ODD})
     assert made == {"a": ODD}

@@ -72,15 +72,15 @@ def test_without_a_certificate_silence_is_allowed_for(idle: str, seconds: int) -
 def test_nothing_is_told_where_there_is_no_load_balancer() -> None:
     stack = changed({"dns": None}, {"serviceType": "ClusterIP"})
     assert service_annotations(stack) == {}
-    assert load_balancer(stack, RenderTools(Path("no-helm"), module_dir)) == []
+    assert load_balancer(stack, RenderTools(Path("no-program"), module_dir)) == []
 
 
 # With the chart
 
 
 @pytest.fixture(scope="module")
-def objects(helm: Path) -> list[dict[str, Any]]:
-    _, release = load_balancer(changed(), RenderTools(helm, module_dir))
+def objects(renderer: Path) -> list[dict[str, Any]]:
+    _, release = load_balancer(changed(), RenderTools(renderer, module_dir))
     assert release.needs == ("aws-load-balancer-controller-crds",)
     return list(release.objects)
 
@@ -90,8 +90,8 @@ def kinds(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.helm
-def test_rendered_twice_it_is_the_same(helm: Path) -> None:
-    tools = RenderTools(helm, module_dir)
+def test_rendered_twice_it_is_the_same(renderer: Path) -> None:
+    tools = RenderTools(renderer, module_dir)
     assert load_balancer(changed(), tools) == load_balancer(changed(), tools)
 
 

@@ -26,8 +26,8 @@ def changed(**software: str) -> Stack:
 
 
 @pytest.fixture
-def tools(helm: Path) -> RenderTools:
-    return RenderTools(helm, module_dir)
+def tools(renderer: Path) -> RenderTools:
+    return RenderTools(renderer, module_dir)
 
 
 def objects(stack: Stack, tools: RenderTools) -> list[dict[str, Any]]:

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.helm
 
 
 @pytest.fixture(scope="module")
-def tools(helm: Path) -> RenderTools:
-    return RenderTools(helm, module_dir)
+def tools(renderer: Path) -> RenderTools:
+    return RenderTools(renderer, module_dir)
 
 
 @pytest.fixture(scope="module")

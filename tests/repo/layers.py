@@ -35,6 +35,11 @@ LAYERS = (
     Layer("src/tokenworks/errors.py", (), "imported by everyone"),
     Layer("src/tokenworks/files.py", ("tokenworks.errors",), "imported by everyone who writes"),
     Layer(
+        "src/tokenworks/kept.py",
+        ("pydantic", "yaml"),
+        "results by content: their versions are part of it",
+    ),
+    Layer(
         "src/tokenworks/catalog/shell.py",
         (),
         "reads commands for policies too: the standard library alone",
@@ -60,6 +65,7 @@ LAYERS = (
             "tokenworks.spec",
             "tokenworks.errors",
             "tokenworks.files",
+            "tokenworks.kept",
             "tokenworks.catalog",
             "policies.secrets",
             "pydantic",
@@ -76,6 +82,7 @@ LAYERS = (
             "tokenworks.spec",
             "tokenworks.catalog",
             "tokenworks.errors",
+            "tokenworks.kept",
             "pydantic",
             "yaml",
         ),

@@ -7,9 +7,8 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import httpx
 import typer
 
 from tokenworks.cli.context import load, say
@@ -18,6 +17,9 @@ from tokenworks.errors import TokenworksError, UsageError, did_you_mean
 from tokenworks.spec.common import duration_seconds
 from tokenworks.spec.problems import shown
 from tokenworks.spec.stack import Stack
+
+if TYPE_CHECKING:
+    import httpx
 
 QUESTION = "Why do language models need a queue?"
 
@@ -51,6 +53,8 @@ def stream(
     Raises:
         TokenworksError: the gateway cannot be reached, refuses, or cuts the stream.
     """
+    import httpx  # noqa: PLC0415 - it takes as long to import as all else
+
     answer, start = Answer(), time.monotonic()
     try:
         with httpx.stream(

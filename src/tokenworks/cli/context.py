@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tokenworks
-from tokenworks.render.helm import RenderTools
-from tokenworks.render.kept import Kept
-from tokenworks.spec.stack import Manifest, Stack
+from tokenworks.kept import Kept
+
+if TYPE_CHECKING:
+    from tokenworks.render import RenderTools
+    from tokenworks.spec.stack import Manifest, Stack
 
 
 def root() -> Path:
@@ -30,14 +33,22 @@ def load(environment: str) -> Stack:
     """
     from tokenworks.spec.load import load_stack  # noqa: PLC0415 - start-up time of --help
 
-    return load_stack(root(), environment)
+    return load_stack(root(), environment, kept=kept())
+
+
+def kept() -> Kept:
+    """What earlier runs read and rendered."""
+    from local.toolchain import cache_dir  # noqa: PLC0415
+
+    return Kept(cache_dir() / "kept")
 
 
 def render_tools() -> RenderTools:
-    """Helm and the pinned modules, built or fetched when absent."""
-    from local.toolchain import cache_dir, ensure, module_dir  # noqa: PLC0415
+    """The program that renders charts and the pinned modules, built or fetched when absent."""
+    from local.toolchain import ensure, module_dir  # noqa: PLC0415
+    from tokenworks.render import RenderTools  # noqa: PLC0415
 
-    return RenderTools(ensure("helm")["helm"], module_dir, Kept(cache_dir() / "rendered"))
+    return RenderTools(ensure("charts")["charts"], module_dir, kept())
 
 
 def rendered_objects(stack: Stack) -> list[Manifest]:

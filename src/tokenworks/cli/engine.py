@@ -26,7 +26,7 @@ PROVIDER_VERSION = "4.25.0"
 
 
 # The one that takes longest is begun first.
-PROGRAMS = ("pulumi-resource-kubernetes", "pulumi", "pulumi-language-python-exec", "helm")
+PROGRAMS = ("pulumi-resource-kubernetes", "pulumi", "pulumi-language-python-exec", "charts")
 _CHANGES = ("up", "destroy", "refresh")
 
 

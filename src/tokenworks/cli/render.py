@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tokenworks.cli.context import load, render_tools, root, say
 from tokenworks.errors import TokenworksError
 
+if TYPE_CHECKING:
+    from tokenworks.render import RenderTools
+
 
 def render_command(
-    environment: Annotated[str, typer.Argument(metavar="ENV", help="A folder of stacks/.")],
+    environments: Annotated[
+        list[str], typer.Argument(metavar="ENV...", help="Folders of stacks/.")
+    ],
     out: Annotated[
         Path | None, typer.Option(help="Folder to write <ENV>/ into; default: rendered/.")
     ] = None,
@@ -21,26 +26,54 @@ def render_command(
         bool, typer.Option("--check", help="Write nothing; exit 1 when the tree is not fresh.")
     ] = False,
 ) -> None:
-    """Render an environment into one file per release, as Argo CD and reviews read it.
+    """Render environments into one file per release, as Argo CD and reviews read it.
 
     Unchanged files are not touched, files of releases that are gone are removed, and
     files that rendering did not write are left alone.
 
     Example: ./tokenworks render dev --check
     """
-    from tokenworks.render import render  # noqa: PLC0415
+    tools = render_tools()
+    stale = {
+        environment: count
+        for environment in dict.fromkeys(environments)
+        if (count := _rendered(environment, tools, _folder(out, environment), check))
+    }
+    if check and stale:
+        raise TokenworksError(
+            "\n".join(_not_fresh(environment, count, out) for environment, count in stale.items())
+        )
+
+
+def _folder(out: Path | None, environment: str) -> Path:
+    return (out or root() / "rendered") / environment
+
+
+def _rendered(environment: str, tools: RenderTools, folder: Path, check: bool) -> int:
+    """Write the tree, or only compare; how many files differed."""
+    from tokenworks.render import render  # noqa: PLC0415 - start-up time
+    from tokenworks.render.fresh import fresh, inputs, remember  # noqa: PLC0415
     from tokenworks.render.tree import compare, tree, write  # noqa: PLC0415
 
-    folder = (out or root() / "rendered") / environment
-    files = tree(render(load(environment), render_tools()))
+    key = inputs(root(), environment, tools.charts)
+    if key and tools.kept and (count := fresh(tools.kept, key, folder)) is not None:
+        say(f"{folder}: {count} files, all fresh")
+        return 0
+    files = tree(render(load(environment), tools), tools.kept)
     change = compare(files, folder) if check else write(files, folder)
+    # Somebody may have saved a document meanwhile.
+    if key and tools.kept and key == inputs(root(), environment, tools.charts):
+        remember(tools.kept, key, files)
     for line in change.lines():
         print(line)
     if not change:
         say(f"{folder}: {len(files)} files, all fresh")
-    elif check:
-        raise TokenworksError(
-            f"{folder} is not fresh: {len(change.lines())} file(s) above differ "
-            f"(+ missing, ~ changed, - stale). Run: ./tokenworks render {environment}"
-            + (f" --out {shlex.quote(str(out))}" if out else "")
-        )
+    return len(change.lines())
+
+
+def _not_fresh(environment: str, count: int, out: Path | None) -> str:
+    return (
+        f"{_folder(out, environment)} is not fresh: {count} file(s) above differ "
+        f"(+ missing, ~ changed, - stale). Run: ./tokenworks render {environment}"
+        + (f" --out {shlex.quote(str(out))}" if out else "")
+    )

@@ -6,8 +6,10 @@ Nothing here reads a clock, a cluster or a random number.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from tokenworks.render.aws.karpenter import karpenter
 from tokenworks.render.aws.load_balancer import load_balancer
 from tokenworks.render.aws.node_software import node_software
 from tokenworks.render.aws.storage import disks
+from tokenworks.render.charts import Renderer
 from tokenworks.render.defaults import helm_values
 from tokenworks.render.helm import RenderTools, template
 from tokenworks.render.model import model_ready_seconds, model_values
@@ -151,9 +154,24 @@ def render(stack: Stack, tools: RenderTools) -> tuple[Release, ...]:
     Raises:
         TokenworksError: a chart does not render.
     """
-    with ThreadPoolExecutor(max_workers=4) as pool:
-        parts = [future.result() for future in [pool.submit(f) for f in _work(stack, tools)]]
+    parts = _all_of(tools, lambda ready: _work(stack, ready))
     if tools.kept is not None:
         tools.kept.trim()
-    releases = [release for part in parts for release in part]
-    return ordered(releases)
+    return ordered(release for part in parts for release in part)
+
+
+def _all_of(
+    tools: RenderTools, work: Callable[[RenderTools], list[Callable[[], list[Release]]]]
+) -> list[list[Release]]:
+    """What each piece of work made, in their order; one program renders the charts of all.
+
+    There are no more charts under way than threads, so that memory does not grow with releases.
+    """
+    pool = ThreadPoolExecutor(max_workers=(os.cpu_count() or 1) + 2)
+    running = Renderer(tools.charts)
+    try:
+        pieces = [pool.submit(piece) for piece in work(replace(tools, running=running))]
+        return [piece.result() for piece in pieces]
+    finally:
+        running.close()  # first: a piece that waits for the program would be waited for
+        pool.shutdown(cancel_futures=True)

@@ -1,11 +1,9 @@
-"""`helm template`, and nothing else of Helm: values in, objects out."""
+"""Helm charts: values in, objects out."""
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +12,13 @@ from typing import Any
 import yaml
 
 from tokenworks.errors import TokenworksError
-from tokenworks.render.kept import Kept, key_of
+from tokenworks.kept import Kept, content, digest, program
+from tokenworks.render.charts import Renderer, Request
 from tokenworks.spec.stack import Manifest
 
 _ESCAPED = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff]")
 
-# What charts may branch on; without it `helm template` assumes its own library's version.
+# What charts may branch on; without it Helm assumes its own library's version.
 KUBE_VERSION = "1.35.4"
 
 
@@ -27,11 +26,14 @@ KUBE_VERSION = "1.35.4"
 class RenderTools:
     """What rendering needs from the machine."""
 
-    helm: Path
+    charts: Path
+    """The program that renders charts."""
     module_dir: Callable[[str], Path]
     """Folder of a pinned Go module's files."""
     kept: Kept | None = None
-    """Rendered charts of earlier runs; None: every chart is rendered anew."""
+    """What earlier runs rendered; None: everything is rendered anew."""
+    running: Renderer | None = None
+    """The program, running; None: it is started for each chart."""
 
 
 def parse(text: str) -> tuple[Manifest, ...]:
@@ -40,7 +42,7 @@ def parse(text: str) -> tuple[Manifest, ...]:
 
 
 def values_text(values: Mapping[str, Any]) -> str:
-    """The values as a file that Helm reads as they are.
+    """The values as one line that Helm reads as they are.
 
     JSON is YAML without its surprises (Helm reads the key in `n: 1` as false), but for two: YAML
     has no pairs of surrogates, and some characters may not stand for themselves.
@@ -57,38 +59,29 @@ def template(
     Raises:
         TokenworksError: Helm refused the values or the chart, or rendered nothing.
     """
-    text = values_text(values)
+    request = Request(chart, name, namespace, KUBE_VERSION, values_text(values))
     if tools.kept is None:
-        return _template(tools.helm, chart, name, namespace, text)
-    key = key_of(tools.helm, chart, name, namespace, KUBE_VERSION, text)
-    found = tools.kept.get(key)
+        return _rendered(tools, request)
+    key = key_of(tools.charts, request)
+    found = tools.kept.objects(key)
     if found is None:
-        found = _template(tools.helm, chart, name, namespace, text)
-        tools.kept.put(key, found)
+        found = _rendered(tools, request)
+        tools.kept.keep_objects(key, found)
     return found
 
 
-def _template(
-    helm: Path, chart: Path, name: str, namespace: str, values: str
-) -> tuple[Manifest, ...]:
-    """Helm's own answer. Its caches are in a folder of this call's own."""
-    with tempfile.TemporaryDirectory(prefix="tokenworks-helm-") as folder:
-        path = Path(folder) / "values.yaml"
-        path.write_text(values, encoding="utf-8")
-        result = subprocess.run(
-            [
-                helm, "template", name, chart, "--namespace", namespace, "--values", path,
-                "--kube-version", KUBE_VERSION, "--skip-tests",
-            ],
-            env={"HOME": folder, "PATH": "/usr/bin:/bin"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )  # fmt: skip
-    if result.returncode != 0:
-        raise TokenworksError(f"helm template {name} ({chart}) failed:\n{result.stderr.strip()}")
-    objects = parse(result.stdout)
+def key_of(charts: Path, request: Request) -> str:
+    """The key of everything that Helm reads: its program, the chart's files, what it is told."""
+    told = (request.name, request.namespace, request.kube_version, request.values)
+    return digest("chart", program(charts), content(request.chart), *told)
+
+
+def _rendered(tools: RenderTools, request: Request) -> tuple[Manifest, ...]:
+    if tools.running is None:
+        with Renderer(tools.charts) as alone:
+            objects = alone.objects(request)
+    else:
+        objects = tools.running.objects(request)
     if not objects:
-        raise TokenworksError(f"helm template {name} ({chart}) rendered nothing")
+        raise TokenworksError(f"chart {request.chart} renders nothing as {request.name}")
     return objects

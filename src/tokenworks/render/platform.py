@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
 
 from tokenworks.catalog.bill import BilledComponent, bill, upstream_values
+from tokenworks.kept import code, digest
 from tokenworks.render.helm import RenderTools, parse, template
 from tokenworks.render.release import Release, RemoteChart
 from tokenworks.spec.common import Image, duration_seconds
@@ -46,8 +48,19 @@ def crds(component: BilledComponent, tools: RenderTools) -> tuple[Manifest, ...]
     """CRDs (and what guards them) of a component, from its module's files."""
     assert component.module is not None
     root = tools.module_dir(component.module)
-    paths = [p for part in component.crds for p in _files(root / part)]
-    found = (o for p in paths for o in parse(p.read_text()) if o["kind"] != "Kustomization")
+    texts = [p.read_text("utf-8") for part in component.crds for p in _files(root / part)]
+    if tools.kept is None:
+        return _crds(texts)
+    key = digest("crds", code(), *texts)
+    found = tools.kept.objects(key)
+    if found is None:
+        found = _crds(texts)
+        tools.kept.keep_objects(key, found)
+    return found
+
+
+def _crds(texts: Iterable[str]) -> tuple[Manifest, ...]:
+    found = (o for text in texts for o in parse(text) if o["kind"] != "Kustomization")
     return tuple(slim(o) if _is_crd(o) else o for o in found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ from typing import Any
 import yaml
 
 from tokenworks.errors import UsageError
+from tokenworks.kept import Kept, code, digest
 from tokenworks.render.release import Release
+from tokenworks.spec.stack import Manifest
 
 HEADER = "# Rendered by `./tokenworks render`; edit stacks/ and render again.\n"
 
@@ -51,9 +53,20 @@ def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def release_text(release: Release) -> str:
-    """The bytes of a release's file."""
+def release_text(release: Release, kept: Kept | None = None) -> str:
+    """The bytes of a release's file, from an earlier run that had the same objects."""
     documents = [*release.objects, *(chart.manifest() for chart in release.charts)]
+    if kept is None:
+        return _text_of(documents)
+    key = digest("release", code(), repr(documents))  # which tells 1 from "1", as JSON does not
+    found = kept.text(key)
+    if found is None:
+        found = _text_of(documents)
+        kept.keep(key, found)
+    return found
+
+
+def _text_of(documents: list[Manifest]) -> str:
     body = yaml.dump_all(  # pyright: ignore[reportUnknownMemberType]
         documents, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=100,
         allow_unicode=True,
@@ -61,27 +74,36 @@ def release_text(release: Release) -> str:
     return HEADER + body
 
 
-def tree(releases: Iterable[Release]) -> dict[str, str]:
+def tree(releases: Iterable[Release], kept: Kept | None = None) -> dict[str, str]:
     """Relative path to text, for every release."""
-    return {f"{r.layer}/{r.name}.yaml": release_text(r) for r in releases}
+    return {f"{r.layer}/{r.name}.yaml": release_text(r, kept) for r in releases}
 
 
-def _ours(folder: Path) -> list[Path]:
+def _ours(folder: Path) -> dict[str, bytes]:
     """Files that an earlier rendering wrote: nobody else's file is ever touched."""
     head = HEADER.encode()
     found = sorted(folder.rglob("*.yaml")) if folder.is_dir() else []
-    return [p for p in found if p.is_file() and p.read_bytes().startswith(head)]
+    read = ((str(p.relative_to(folder)), p.read_bytes()) for p in found if p.is_file())
+    return {path: raw for path, raw in read if raw.startswith(head)}
+
+
+def digests(files: Mapping[str, str]) -> dict[str, str]:
+    """What tells whether a tree on disk has these files, and no others."""
+    return {path: digest(text) for path, text in files.items()}
+
+
+def digests_of(folder: Path) -> dict[str, str]:
+    """The same of a tree on disk."""
+    return {path: digest(raw) for path, raw in _ours(folder).items()}
 
 
 def compare(files: dict[str, str], folder: Path) -> TreeChange:
     """What writing `files` to `folder` would change."""
-    there = {str(p.relative_to(folder)): p for p in _ours(folder)}
+    there = _ours(folder)
     return TreeChange(
         added=tuple(sorted(files.keys() - there.keys())),
         changed=tuple(
-            sorted(
-                p for p in files.keys() & there.keys() if there[p].read_bytes() != files[p].encode()
-            )
+            sorted(p for p in files.keys() & there.keys() if there[p] != files[p].encode())
         ),
         removed=tuple(sorted(there.keys() - files.keys())),
     )

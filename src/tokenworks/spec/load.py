@@ -6,18 +6,22 @@ Every problem of every file is collected and raised once, as `DocumentErrors`.
 from __future__ import annotations
 
 import codecs
+import json
 import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
+from pydantic import ValidationError
+
 from tokenworks.catalog.engines import load_engines
 from tokenworks.errors import UsageError, did_you_mean
+from tokenworks.kept import Kept, code, digest
 from tokenworks.spec import rules
-from tokenworks.spec.common import API_VERSION, Document
+from tokenworks.spec.common import API_VERSION, Document, Metadata
 from tokenworks.spec.environment import Environment
 from tokenworks.spec.fields import ANYTHING, takes_text, words_at
 from tokenworks.spec.manifests import PlainObject, read_objects, repeated
@@ -29,7 +33,15 @@ from tokenworks.spec.sourced import Documents, EngineCatalog, Sourced
 from tokenworks.spec.stack import Stack
 from tokenworks.spec.tenant import Tenant
 from tokenworks.spec.typed import parse
-from tokenworks.spec.yamlsource import Mapping, Node, Scalar, line_of, node_at, read_yaml
+from tokenworks.spec.yamlsource import (
+    Mapping,
+    Node,
+    Scalar,
+    data_of,
+    line_of,
+    node_at,
+    read_yaml,
+)
 
 D = TypeVar("D", bound=Document)
 
@@ -40,15 +52,18 @@ FOLDERS: Final = ("models", "tenants", "manifests")
 _IGNORED: Final = frozenset({".md", ".txt"})
 
 
-def load_stack(root: Path, name: str, catalog: EngineCatalog | None = None) -> Stack:
+def load_stack(
+    root: Path, name: str, catalog: EngineCatalog | None = None, kept: Kept | None = None
+) -> Stack:
     """The environment `stacks/<name>` under `root`, complete and consistent.
 
-    `catalog` tells which engine versions exist (default: the repository's own).
+    `catalog` tells which engine versions exist (default: the repository's own); `kept` has the data
+    of documents that were read before.
     Raises `DocumentErrors` with every problem of every file, or `UsageError` when
     there is no such environment.
     """
     folder = _folder(root, name)
-    reader = _Reader(root)
+    reader = _Reader(root, kept)
     problems = list(reader.layout(folder))
     environment = reader.document(Environment, folder / "environment.yaml")
     models = reader.documents(ModelRelease, folder / "models")
@@ -100,7 +115,7 @@ def _stack(
         manifests=tuple(item.manifest for item in objects),
         manifest_sources=tuple((item.file, item.line) for item in objects),
         sources={name: item.file for name, item in named.items()},
-        lines={name: partial(line_of, item.node) for name, item in named.items()},
+        lines={name: item.line for name, item in named.items()},
     )
 
 
@@ -119,8 +134,9 @@ class _Folder(Generic[D]):
 class _Reader:
     """Reads files and keeps what is wrong with them."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, kept: Kept | None) -> None:
         self._root = root
+        self._kept = kept
         self.problems: list[Problem] = []
 
     def layout(self, folder: Path) -> Iterator[Problem]:
@@ -151,7 +167,11 @@ class _Reader:
     def document(self, kind: type[D], file: Path) -> Sourced[D] | None:
         """The one document in the file; None when it has problems of its own."""
         shown = file.relative_to(self._root)
-        nodes, flaws = self._nodes(file, kubernetes=False)
+        text = read_text(file)
+        known = _known(kind, file, text, self._kept) if isinstance(text, str) else None
+        if known is not None:
+            return Sourced(known, shown, cache(partial(_only_node, str(text))))
+        nodes, flaws = self._nodes(text, kubernetes=False)
         if len(nodes) > 1:
             second = "found a second document", "one document a file", "give it its own file"
             flaws.append(Flaw(nodes[1].line, (), *second))
@@ -167,14 +187,16 @@ class _Reader:
         self.problems += [Problem.of(shown, flaw) for flaw in flaws]
         if node is None or document is None or flaws:
             return None
-        return Sourced(document, shown, node)
+        if self._kept is not None:
+            self._kept.keep(_key(kind, str(text)), json.dumps(data_of(node)))
+        return Sourced(document, shown, lambda: node)
 
     def objects(self, folder: Path) -> tuple[PlainObject, ...]:
         """The plain Kubernetes objects in the folder."""
         found: list[PlainObject] = []
         for file in self._files(folder):
             shown = file.relative_to(self._root)
-            nodes, flaws = self._nodes(file, kubernetes=True)
+            nodes, flaws = self._nodes(read_text(file), kubernetes=True)
             self.problems += [Problem.of(shown, flaw) for flaw in flaws]
             for node in nodes:
                 for part in read_objects(shown, node):
@@ -213,8 +235,7 @@ class _Reader:
                 )
         return files
 
-    def _nodes(self, file: Path, *, kubernetes: bool) -> tuple[tuple[Node, ...], list[Flaw]]:
-        text = read_text(file)
+    def _nodes(self, text: str | Flaw, *, kubernetes: bool) -> tuple[tuple[Node, ...], list[Flaw]]:
         if isinstance(text, Flaw):
             return (), [text]
         content = read_yaml(text, kubernetes=kubernetes)
@@ -222,6 +243,34 @@ class _Reader:
             return (), [Flaw(None, (), "is empty", "a document", "write it, or remove the file")]
         secrets = [flaw for document in content.documents for flaw in shaped(document)]
         return content.documents, [*content.flaws, *secrets]
+
+
+def _key(kind: type[Document], text: str) -> str:
+    return digest("document", code(), kind.__name__, text)
+
+
+def _only_node(text: str) -> Node:
+    """The YAML of a document in which nothing was wrong when its data was kept."""
+    return read_yaml(text).documents[0]
+
+
+def _known(kind: type[D], file: Path, text: str, kept: Kept | None) -> D | None:
+    """The document, by data that was kept of the same text; None where there is none, and where
+    anything is wrong, which then is said of the text itself."""
+    data = None if kept is None else kept.text(_key(kind, text))
+    if data is None:
+        return None
+    try:
+        document = kind.model_validate_json(data, strict=True, by_alias=True, by_name=False)
+    except ValidationError:
+        return None
+    wanted = file.parent.name if kind is Environment else file.stem
+    return document if _name_of(document) == wanted else None
+
+
+def _name_of(document: Document) -> str | None:
+    metadata = getattr(document, "metadata", None)
+    return metadata.name if isinstance(metadata, Metadata) else None
 
 
 def read_text(file: Path) -> str | Flaw:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -162,13 +162,18 @@ class Sourced(Generic[D]):
     document: D
     file: Path
     """Relative to the root of the repository."""
-    node: Node
+    read: Callable[[], Node] = field(repr=False, compare=False)
+    """Its YAML. Only messages want it: reading it takes longer than all else."""
+
+    def line(self, path: FieldPath) -> int:
+        """Line of the field, or of what would hold it."""
+        return line_of(self.read(), path)
 
     def problem(
         self, path: FieldPath, found: str, allowed: str | None = None, remedy: str | None = None
     ) -> Problem:
         """A problem with the field, at its line."""
-        return Problem.of(self.file, Flaw(line_of(self.node, path), path, found, allowed, remedy))
+        return Problem.of(self.file, Flaw(self.line(path), path, found, allowed, remedy))
 
 
 @dataclass(frozen=True)
