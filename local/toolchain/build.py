@@ -81,7 +81,8 @@ def locked(name: str, progress: Progress = say) -> Generator[None]:
 def _key(program: Program) -> str:
     """Hash of everything that determines the built program."""
     made_of = (program.package, program.file, program.ldflags, sorted(program.files.items()))
-    inputs = (program.name, program.version, made_of, pins().go, _GO_BUILD, sorted(_GO_ENV.items()))
+    go = pins().go_of(program.group)
+    inputs = (program.name, program.version, made_of, go, _GO_BUILD, sorted(_GO_ENV.items()))
     digest = hashlib.sha256(repr(inputs).encode())
     sources = [ROOT / program.source] if program.source else []
     if program.group:
@@ -139,12 +140,13 @@ def find(name: str) -> Found:
     return Found(program, None, "missing", seen)
 
 
-def go_env() -> dict[str, str]:
-    """Environment of every call of Go: the pinned toolchain, no cgo, no workspace."""
-    local = _go_version() == pins().go
+def go_env(group: str | None = None) -> dict[str, str]:
+    """Environment of every call of Go: the group's pinned toolchain, no cgo, no workspace."""
+    wanted = pins().go_of(group)
+    local = _go_version() == wanted
     # Without a home Go has no place for modules; its own is asked of the system.
     home = {"HOME": str(Path.home())}
-    return {**home, **os.environ, **_GO_ENV, "GOTOOLCHAIN": "local" if local else f"go{pins().go}"}
+    return {**home, **os.environ, **_GO_ENV, "GOTOOLCHAIN": "local" if local else f"go{wanted}"}
 
 
 @cache
@@ -208,7 +210,8 @@ def files_of(program: Program) -> Path:
 def _module_files(group: str, module: str, version: str) -> Path:
     _require_go()
     wanted = f"{module}@{version}"
-    result = run(["go", "mod", "download", "-json", wanted], cwd=HERE / "go" / group, env=go_env())
+    command = ["go", "mod", "download", "-json", wanted]
+    result = run(command, cwd=HERE / "go" / group, env=go_env(group))
     try:
         return Path(json.loads(result.stdout)["Dir"])
     except (ValueError, KeyError):
@@ -232,7 +235,8 @@ def _compile(program: Program, target: Path) -> None:
         flags = " ".join(("-s", "-w", *program.ldflags))
         what = str(ROOT / program.source) if program.source else str(program.package)
         folder = HERE / "go" / program.group if program.group else HERE
-        result = run([*_GO_BUILD, "-ldflags", flags, "-o", target, what], cwd=folder, env=go_env())
+        command = [*_GO_BUILD, "-ldflags", flags, "-o", target, what]
+        result = run(command, cwd=folder, env=go_env(program.group))
         if result.returncode != 0:
             tail = "\n".join(result.stderr.strip().splitlines()[-15:])
             raise TokenworksError(
