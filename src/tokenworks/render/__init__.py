@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 from tokenworks.render import platform
+from tokenworks.render.applications import applications
+from tokenworks.render.argocd import argocd
 from tokenworks.render.aws.autoscaler import cluster_autoscaler
 from tokenworks.render.aws.gpu_operator import gpu_operator
 from tokenworks.render.aws.karpenter import karpenter
@@ -29,15 +32,18 @@ from tokenworks.render.values import (
     tenant_namespace,
     tenant_values,
 )
+from tokenworks.render.waves import pulumis_share, with_waves
 from tokenworks.spec.common import Document
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.stack import Stack
 from tokenworks.spec.tenant import Tenant
 
-__all__ = ["Layer", "Release", "RenderTools", "render"]
+__all__ = ["Layer", "Release", "RenderTools", "pulumis_share", "render"]
 
 CHARTS = Path(__file__).parents[3] / "charts"
-LAYERS: tuple[Layer, ...] = ("crds", "operators", "platform", "models")
+LAYERS: tuple[Layer, ...] = (
+    "crds", "operators", "platform", "models", "delivery", "applications",
+)  # fmt: skip
 
 
 def _ours(
@@ -155,5 +161,13 @@ def render(stack: Stack, tools: RenderTools) -> tuple[Release, ...]:
         parts = [future.result() for future in [pool.submit(f) for f in _work(stack, tools)]]
     if tools.kept is not None:
         tools.kept.trim()
-    releases = [release for part in parts for release in part]
-    return ordered(releases)
+    releases = [replace(release, objects=with_waves(release)) for part in parts for release in part]
+    return ordered([*releases, *_delivery(stack, tools, releases)])
+
+
+def _delivery(stack: Stack, tools: RenderTools, releases: list[Release]) -> list[Release]:
+    """Argo CD and what it is told, where it delivers."""
+    if stack.environment.spec.delivery != "argocd":
+        return []
+    own = argocd(stack, tools, max(release.ready_seconds for release in releases))
+    return [*own, *applications(stack, ordered([*releases, *own]))]
