@@ -13,7 +13,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from tokenworks.render import platform
-from tokenworks.render.applications import applications
+from tokenworks.render.applications import applications, seconds_of
 from tokenworks.render.argocd import argocd
 from tokenworks.render.aws.autoscaler import cluster_autoscaler
 from tokenworks.render.aws.gpu_operator import gpu_operator
@@ -169,5 +169,5 @@ def _delivery(stack: Stack, tools: RenderTools, releases: list[Release]) -> list
     """Argo CD and what it is told, where it delivers."""
     if stack.environment.spec.delivery != "argocd":
         return []
-    own = argocd(stack, tools, max(release.ready_seconds for release in releases))
+    own = argocd(stack, tools, seconds_of(releases))
     return [*own, *applications(stack, ordered([*releases, *own]))]

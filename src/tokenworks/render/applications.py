@@ -64,20 +64,23 @@ def applications(stack: Stack, releases: Sequence[Release]) -> list[Release]:
     """Projects and the application that Pulumi applies, and the applications that Git brings."""
     delivered = [release for release in releases if deliverable(release)]
     namespace = str(bill().components["argocd"].namespace)
-    needs = tuple(r.name for r in releases if not deliverable(r))
-    begin = (*_projects(stack, delivered), _root(stack, namespace))
+    needs = tuple(r.name for r in releases)
+    seconds = seconds_of(delivered)
+    begin = (*_projects(stack, delivered), _root(stack, namespace, seconds))
     made = [_application(stack, release, namespace) for release in delivered]
     return [
-        Release("argocd-applications", "delivery", namespace, begin, needs, _seconds(delivered)),
+        Release("argocd-applications", "delivery", namespace, begin, needs, seconds),
         *(Release(f"application-{a['metadata']['name']}", "applications", namespace, (a,))
           for a in made),
     ]  # fmt: skip
 
 
-def _seconds(delivered: Sequence[Release]) -> float:
-    """How long all may take from nothing: one step after another."""
+def seconds_of(releases: Sequence[Release]) -> float:
+    """How long those that Argo CD delivers may take from nothing: one step after another."""
     slowest: dict[int, float] = {}
-    for release in delivered:
+    for release in releases:
+        if not deliverable(release):
+            continue
         step = step_of(release)
         slowest[step] = max(slowest.get(step, 0.0), release.ready_seconds)
     return sum(slowest.values())
@@ -119,7 +122,7 @@ def _application(stack: Stack, release: Release, namespace: str) -> Manifest:
     return {"apiVersion": API, "kind": "Application", "metadata": metadata, "spec": spec}
 
 
-def _root(stack: Stack, namespace: str) -> Manifest:
+def _root(stack: Stack, namespace: str, seconds: float) -> Manifest:
     return {
         "apiVersion": API, "kind": "Application",
         "metadata": {
@@ -130,7 +133,7 @@ def _root(stack: Stack, namespace: str) -> Manifest:
             "project": ROOT,
             "source": _source(stack, "applications"),
             "destination": {"server": _HERE, "namespace": namespace},
-            "syncPolicy": _policy(600.0),
+            "syncPolicy": _policy(seconds),
         },
     }  # fmt: skip
 

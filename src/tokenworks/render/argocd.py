@@ -62,7 +62,7 @@ def argocd(stack: Stack, tools: RenderTools, longest: float) -> list[Release]:
     Args:
         stack: the environment's documents.
         tools: where the module lies.
-        longest: seconds that the slowest release may take until it is ready.
+        longest: seconds that all it delivers may take until they are ready.
     """
     component = bill().components[COMPONENT]
     assert component.module and component.namespace
@@ -122,7 +122,7 @@ def _config_of(name: str, settings: ArgoCd, longest: float) -> dict[str, str]:
         return {
             # The API server says what applying would change: defaults and webhooks count.
             "controller.diff.server.side": "true",
-            # A wave waits for its pods: as long as the slowest release may take, and no longer.
+            # A wave waits for its pods: as long as they may take, and no longer.
             "controller.sync.timeout.seconds": str(math.ceil(longest)),
         }
     return {}
