@@ -418,7 +418,7 @@ class TestRefusals:
         assert build.go_env()["GOTOOLCHAIN"] == "local"
 
     def test_an_unknown_program(self) -> None:
-        known = r"unknown program 'helmm'; known: bbr, conftest, coredns,"
+        known = r"unknown program 'helmm'; known: argocd, bbr, conftest, coredns,"
         with pytest.raises(UsageError, match=known):
             ensure("helmm")
 

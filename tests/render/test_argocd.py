@@ -151,7 +151,7 @@ def test_projects_know_every_kind_of_the_charts_and_no_other(
         return {item["kind"] for item in both}
 
     assert named("models") == kinds_of(root, "model")
-    # Namespaces come from no chart, and nothing in these makes maps of configuration.
+    # Charts do not bring their own namespace.
     assert named("platform") == {*kinds_of(root, "queues", "gateway", "tenant"), "Namespace"}
 
 

@@ -38,7 +38,7 @@ _LONGEST_PAUSE: Final = 180
 """Seconds before a failed sync is tried again, at first and after many."""
 
 _PLATFORM_KINDS: Final = (
-    ("", "ConfigMap"), ("", "Service"), ("", "ServiceAccount"), ("apps", "Deployment"),
+    ("", "Service"), ("", "ServiceAccount"), ("apps", "Deployment"),
     ("gateway.networking.k8s.io", "Gateway"), ("kueue.x-k8s.io", "LocalQueue"),
     ("networking.istio.io", "DestinationRule"), ("networking.istio.io", "EnvoyFilter"),
     ("networking.k8s.io", "NetworkPolicy"),
