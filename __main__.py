@@ -16,7 +16,7 @@ from local import cluster, images, toolchain  # noqa: E402
 from tokenworks.catalog.engines import load_engines  # noqa: E402
 from tokenworks.check.apply import refuse  # noqa: E402
 from tokenworks.errors import TokenworksError  # noqa: E402
-from tokenworks.render import RenderTools  # noqa: E402
+from tokenworks.render import RenderTools, pulumis_share  # noqa: E402
 from tokenworks.render.handover import handed_over, releases_of  # noqa: E402
 from tokenworks.spec.stacks import load_pulumi_stack  # noqa: E402
 
@@ -29,8 +29,8 @@ def main() -> None:
     # What was handed over has been checked by who did; plain `pulumi up` is checked here.
     if not handed_over(os.environ):
         refuse(stack, releases, images.local_image_names(), preview=pulumi.runtime.is_dry_run())
-    kubeconfig = cluster.kubeconfig_path(stack.name)
-    build(Program(stack, layers, releases, kubeconfig, load_engines().engine("vllm").user))
+    kubeconfig, user = cluster.kubeconfig_path(stack.name), load_engines().engine("vllm").user
+    build(Program(stack, layers, pulumis_share(stack, releases), kubeconfig, user))
 
 
 try:

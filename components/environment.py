@@ -65,7 +65,8 @@ class Environment(pulumi.ComponentResource):
         self.provider, self.has_gateway = cluster.provider, bool(gateways)
         self.ready_tenants = [o for r in built.values() if isinstance(r, Tenant) for o in r.last]
         self.gateway = gateways[0].address if gateways else pulumi.Output.from_input(None)
-        self.models = sorted(r.served_name for r in built.values() if isinstance(r, Model))
+        # Also of those that Argo CD delivers.
+        self.models = sorted(args.served_names.values())
         self.namespaces = sorted(
             r.namespace for r in built.values() if isinstance(r, Tenant) and r.namespace
         )

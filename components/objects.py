@@ -13,16 +13,14 @@ from typing import Any, Final, cast
 
 import pulumi
 
+from tokenworks.render.release import FIELD_MANAGER, logical_name
 from tokenworks.spec.stack import Manifest
-
-FIELD_MANAGER: Final = "tokenworks"
-"""One manager for all objects: after a lost state, or with CRDs that `down` left, the next `up`
-owns the same fields again instead of fighting the manager of its former life."""
 
 _ROUTE_PARENT = '.status.parents[0].conditions[?(@.type=="{}")].status'
 _WAIT_FOR: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     ("apiextensions.k8s.io", "CustomResourceDefinition"): ("condition=Established",),
     ("apiregistration.k8s.io", "APIService"): ("condition=Available",),
+    ("argoproj.io", "Application"): ("jsonpath={.status.health.status}=Healthy",),
     ("gateway.networking.k8s.io", "Gateway"): ("condition=Programmed",),
     ("gateway.networking.k8s.io", "HTTPRoute"): tuple(
         f"jsonpath={{{_ROUTE_PARENT.format(kind)}}}=True" for kind in ("Accepted", "ResolvedRefs")
@@ -45,13 +43,6 @@ def token(manifest: Manifest, version: str | None = None) -> str:
     """Pulumi's type token, as provider and SDK spell it; `version` replaces the object's own."""
     own = str(manifest["apiVersion"]).rpartition("/")[2]
     return f"kubernetes:{group_of(manifest) or 'core'}/{version or own}:{manifest['kind']}"
-
-
-def logical_name(manifest: Manifest) -> str:
-    """`Kind:namespace/name`: stable, and of this object alone."""
-    meta = manifest["metadata"]
-    namespace = meta.get("namespace")
-    return f"{manifest['kind']}:{f'{namespace}/' if namespace else ''}{meta['name']}"
 
 
 def _injected_later(manifest: Manifest) -> bool:

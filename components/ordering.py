@@ -27,6 +27,7 @@ _WORKLOADS = {
     ("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("apps", "ReplicaSet"),
     ("batch", "Job"), ("batch", "CronJob"), ("", "Pod"), ("", "ReplicationController"),
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"), ("gateway.networking.k8s.io", "Gateway"),
+    ("argoproj.io", "Application"),
 }  # fmt: skip
 _WEBHOOKS = {
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),

@@ -24,6 +24,7 @@ class Program:
     stack: Stack
     layers: Sequence[Layer]
     releases: Sequence[Rendered]
+    """Of those that were rendered, what Pulumi delivers."""
     kubeconfig: Any
     """Path of the kubeconfig of a cluster that this machine makes."""
     user: int
@@ -35,7 +36,7 @@ class Program:
 
     @staticmethod
     def _layer(release: Rendered) -> Layer:
-        return "serving" if release.layer == "models" else "platform"
+        return "serving" if release.layer in ("models", "delivery") else "platform"
 
 
 def build(program: Program) -> None:
@@ -82,7 +83,7 @@ def _environment(
 
 
 def _served(program: Program) -> Mapping[str, str]:
-    return served_names(program.stack)
+    return served_names(program.stack) if "serving" in program.layers else {}
 
 
 def _export(environment: Environment) -> None:

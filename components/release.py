@@ -65,6 +65,7 @@ class Release(pulumi.ComponentResource):
             depends_on=list(before),
             custom_timeouts=pulumi.CustomTimeouts(create=limit, update=limit),
             retain_on_delete=self.retains(manifest),
+            protect=self.protects(manifest),
         )
         child = KubernetesObject(manifest, opts, [v for v in served if v != own])
         self.children[(str(manifest["kind"]), str(manifest["metadata"]["name"]))] = child
@@ -91,6 +92,13 @@ class Release(pulumi.ComponentResource):
         notes: dict[str, str] = manifest["metadata"].get("annotations") or {}
         kept = notes.get("helm.sh/resource-policy") == "keep"
         return bool(kept or manifest["kind"] == "CustomResourceDefinition")
+
+    def protects(self, manifest: Manifest) -> bool:
+        """Whether only our own commands may delete it, which know what becomes of its objects.
+
+        An Application takes all that it delivered with it.
+        """
+        return (group_of(manifest), manifest["kind"]) == ("argoproj.io", "Application")
 
     def outputs(self) -> Mapping[str, pulumi.Input[object]]:
         """What the release tells about itself."""

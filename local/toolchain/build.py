@@ -85,7 +85,8 @@ def locked(name: str, progress: Progress = say) -> Generator[None]:
 def _key(program: Program) -> str:
     """Hash of everything that determines the built program."""
     made_of = (program.package, program.file, program.ldflags, sorted(program.files.items()))
-    inputs = (program.name, program.version, made_of, pins().go, _GO_BUILD, sorted(_GO_ENV.items()))
+    go = pins().go_of(program.group)
+    inputs = (program.name, program.version, made_of, go, _GO_BUILD, sorted(_GO_ENV.items()))
     digest = hashlib.sha256(repr(inputs).encode())
     sources = [ROOT / program.source] if program.source else []
     if program.group:
@@ -143,9 +144,10 @@ def find(name: str) -> Found:
     return Found(program, None, "missing", seen)
 
 
-def go_env() -> dict[str, str]:
-    """Environment of every call of Go: the pinned toolchain, no cgo, no workspace."""
-    local = _go_version() == pins().go
+def go_env(group: str | None = None) -> dict[str, str]:
+    """Environment of every call of Go: the group's pinned toolchain, no cgo, no workspace."""
+    wanted = pins().go_of(group)
+    local = _go_version() == wanted
     # Without a home Go has no place for modules; its own is asked of the system.
     home = {"HOME": str(Path.home())}
     return {
@@ -153,7 +155,7 @@ def go_env() -> dict[str, str]:
         **os.environ,
         **_GO_ENV,
         **_collecting(),
-        "GOTOOLCHAIN": "local" if local else f"go{pins().go}",
+        "GOTOOLCHAIN": "local" if local else f"go{wanted}",
     }
 
 
@@ -231,7 +233,8 @@ def files_of(program: Program) -> Path:
 def _module_files(group: str, module: str, version: str) -> Path:
     require_go()
     wanted = f"{module}@{version}"
-    result = run(["go", "mod", "download", "-json", wanted], cwd=HERE / "go" / group, env=go_env())
+    command = ["go", "mod", "download", "-json", wanted]
+    result = run(command, cwd=HERE / "go" / group, env=go_env(group))
     try:
         return Path(json.loads(result.stdout)["Dir"])
     except (ValueError, KeyError):
@@ -256,7 +259,7 @@ def _compile(program: Program, target: Path, running: Children) -> None:
         what = str(ROOT / program.source) if program.source else str(program.package)
         folder = HERE / "go" / program.group if program.group else HERE
         command = [*_GO_BUILD, "-ldflags", flags, "-o", target, what]
-        result = run(command, cwd=folder, env=go_env(), running=running)
+        result = run(command, cwd=folder, env=go_env(program.group), running=running)
         if result.returncode != 0:
             tail = "\n".join(result.stderr.strip().splitlines()[-15:])
             raise TokenworksError(

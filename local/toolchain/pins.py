@@ -62,6 +62,12 @@ class Pins:
     go: str
     programs: dict[str, Program]
     debian: dict[str, DebianPackage]
+    newer_go: dict[str, str]
+    """Folder under `go/` whose modules want a newer Go: that one."""
+
+    def go_of(self, group: str | None) -> str:
+        """The Go that builds what a folder under `go/` pins."""
+        return self.newer_go.get(group, self.go) if group else self.go
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -124,4 +130,5 @@ def pins() -> Pins:
         go=data["go"],
         programs={n: _program(n, d) for n, d in data["programs"].items()},
         debian={n: DebianPackage(n, d["program"], d["why"]) for n, d in data["debian"].items()},
+        newer_go=data["newer_go"],
     )

@@ -84,7 +84,7 @@ def _direct(folder: Path) -> dict[str, str]:
 
 def _go(folder: Path, *arguments: str) -> str:
     require_go()
-    done = run(["go", *arguments], cwd=folder, env=go_env())
+    done = run(["go", *arguments], cwd=folder, env=go_env(folder.name))
     if done.returncode != 0:
         tail = "\n".join(done.stderr.strip().splitlines()[-8:])
         raise TokenworksError(f"go {' '.join(arguments)} failed:\n{tail}")

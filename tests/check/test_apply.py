@@ -38,3 +38,11 @@ def test_and_warned_of_where_images_are_made_here() -> None:
     found = [f for f in findings(here, [], ()) if f.rule == "unresolved-revision"]
     assert [f.severity for f in found] == ["warning"]
     refuse(here, [], ())
+
+
+def test_plain_pulumi_is_refused_where_argocd_delivers() -> None:
+    spec = {"delivery": "argocd", "argocd": {"repository": "https://git.example.com/p.git"}}
+    delivered = stack(environment={"spec": spec})
+    refuse(delivered, [], (), preview=True)
+    with pytest.raises(TokenworksError, match=r"lab is delivered by Argo CD.*tokenworks up lab"):
+        refuse(delivered, [], ())

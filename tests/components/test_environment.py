@@ -201,6 +201,17 @@ def test_the_gateways_service_is_told_what_is_known_only_later() -> None:
     assert gateway["spec"]["infrastructure"]["annotations"] == {"type": "external"}
 
 
+def test_an_application_is_awaited_after_its_project_and_only_our_commands_delete_it() -> None:
+    """Deleting it deletes what it delivered."""
+    project = manifest("AppProject", "p", "argoproj.io/v1alpha1", namespace="argocd")
+    application = manifest("Application", "all", "argoproj.io/v1alpha1", namespace="argocd")
+    found = built([Release("begin", "delivery", "argocd", (application, project))])
+    assert found["Application:argocd/all"].depends_on == {"AppProject:argocd/p"}
+    notes = found["Application:argocd/all"].inputs["metadata"]["annotations"]
+    assert notes["pulumi.com/waitFor"] == "jsonpath={.status.health.status}=Healthy"
+    assert [r.name for r in found.values() if r.protected] == ["Application:argocd/all"]
+
+
 def test_an_environment_without_a_gateway_has_no_address() -> None:
     def program() -> pulumi.Output[Any]:
         environment = Environment("test", EnvironmentArgs(ClusterArgs(), [], {}))

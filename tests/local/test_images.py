@@ -85,7 +85,7 @@ def test_every_program_of_the_table_is_pinned() -> None:
 
 
 @pytest.mark.parametrize(
-    "program", ["kueue", "lws", "epp", "bbr", "pause", "llm-d-epp", "pd-sidecar"]
+    "program", ["kueue", "lws", "epp", "bbr", "pause", "llm-d-epp", "pd-sidecar", "argocd"]
 )
 def test_the_tag_is_the_version_of_the_program_inside(program: str) -> None:
     tags = [n.rpartition(":")[2] for n, image in table().items() if program in image.programs]
@@ -130,11 +130,13 @@ class TestImagesFor:
 
 def test_names_are_whole_and_tags_are_fixed() -> None:
     for name in local_image_names():
-        assert re.fullmatch(r"[a-z0-9.-]+\.[a-z]+(/[a-z0-9-]+)+:v?\d+(\.\d+)+", name), name
+        assert re.fullmatch(r"[a-z0-9.-]+\.[a-z]+(/[a-z0-9-]+)+:v?\d+(\.\d+)+(-alpine)?", name), (
+            name
+        )
 
 
 def test_every_entrypoint_is_something_the_image_has() -> None:
-    from_packages = {"/usr/bin/python3"}
+    from_packages = {"/usr/bin/python3", "/usr/bin/redis-server", "/usr/bin/tini"}
     for name, image in table().items():
         start = (image.entrypoint or image.command)[0]
         linked = {f"{p.rpartition('/')[0]}/{n}" for p, names in image.links.items() for n in names}

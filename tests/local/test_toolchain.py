@@ -89,9 +89,9 @@ def always(folder: Path) -> Callable[[Program], Path]:
 class TestPins:
     """Each version is written once; what repeats it elsewhere agrees."""
 
-    def test_what_only_bench_and_tests_want_is_built_for_nobody_else(self) -> None:
+    def test_what_few_want_is_built_for_nobody_else(self) -> None:
         extra = {name for name, program in pins().programs.items() if program.extra}
-        assert extra == {"conftest", "helm3"} == {*pins().programs} - {*pins().needed}
+        assert extra == {"conftest", "helm3", "argocd"} == {*pins().programs} - {*pins().needed}
 
     def test_programs_are_required_by_their_go_mod(self) -> None:
         wrong = [
@@ -111,7 +111,18 @@ class TestPins:
             text = (HERE / "go" / group / "go.mod").read_text()
             match = re.search(r"^go (\d+)\.(\d+)\.(\d+)$", text, re.MULTILINE)
             assert match, group
-            assert tuple(map(int, match.groups())) <= tuple(map(int, pins().go.split("."))), group
+            pinned = tuple(map(int, pins().go_of(group).split(".")))
+            assert tuple(map(int, match.groups())) <= pinned, group
+
+    def test_a_newer_go_is_only_for_what_wants_it(self) -> None:
+        def numbers(version: str) -> tuple[int, ...]:
+            return tuple(map(int, version.split(".")))
+
+        for group, newer in pins().newer_go.items():
+            text = (HERE / "go" / group / "go.mod").read_text()
+            wanted = re.search(r"^go ([\d.]+)$", text, re.MULTILINE)
+            assert wanted, group
+            assert numbers(pins().go) < numbers(wanted[1]) <= numbers(newer), group
 
     def test_every_go_mod_has_its_sums(self) -> None:
         assert groups()
@@ -467,12 +478,14 @@ class TestRefusals:
     def test_another_go_fetches_the_pinned_one(self, place: Path) -> None:
         go(place, version="1.22.1")
         assert build.go_env()["GOTOOLCHAIN"] == f"go{pins().go}"
+        for group, newer in pins().newer_go.items():
+            assert build.go_env(group)["GOTOOLCHAIN"] == f"go{newer}"
         build._go_version.cache_clear()  # pyright: ignore[reportPrivateUsage]
         go(place)
         assert build.go_env()["GOTOOLCHAIN"] == "local"
 
     def test_an_unknown_program(self) -> None:
-        known = r"unknown program 'helmm'; known: bbr, conftest, coredns,"
+        known = r"unknown program 'helmm'; known: argocd, bbr, conftest, coredns,"
         with pytest.raises(UsageError, match=known):
             ensure("helmm")
 

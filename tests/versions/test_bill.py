@@ -28,7 +28,7 @@ MODULES = {
     "lws": "sigs.k8s.io/lws",
     "kubernetes": "k8s.io/client-go",
 }
-MACHINE = Machine("1.2.3", ("containerd", "libc6"), ("locks/base.txt", "local/images/envoy.txt"))
+MACHINE = Machine(("1.2.3",), ("containerd", "libc6"), ("locks/base.txt", "local/images/envoy.txt"))
 POD = {"kind": "Pod", "metadata": {"name": "p", "namespace": "n"}}
 
 

@@ -42,6 +42,11 @@ def refuse(
     """
     if preview:
         return
+    if stack.environment.spec.delivery == "argocd":
+        raise TokenworksError(
+            f"environment {stack.name} is delivered by Argo CD, and plain `pulumi up` does not "
+            f"know what it may forget: use ./tokenworks up {stack.name}"
+        )
     errors = [f for f in findings(stack, releases, local_images) if f.severity == "error"]
     if errors:
         said = "\n".join(words(finding) for finding in errors)

@@ -173,6 +173,7 @@ _OF_ENVIRONMENTS: Final[dict[str, FieldPath]] = {
     "queues": ("spec", "nodePools"),
     "kueue": ("spec", "platform", "kueue"),
     "lws": ("spec", "platform", "leaderWorkerSet"),
+    "argocd": ("spec", "argocd"),
 }
 """Release: the field of the environment's document that asks for it."""
 

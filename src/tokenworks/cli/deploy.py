@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from tokenworks.cli import chat, engine, leftovers, offline
+from tokenworks.cli import chat, delivery, engine, leftovers, offline
 from tokenworks.cli.context import load, render_tools, say
 from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.render.release import Release
@@ -82,8 +83,17 @@ def preview(
     offline.refuse_standin()
     for pulumi in engine.engines_of(stack):
         engine.select(pulumi)
+        _announce(stack, pulumi)
         if engine.run(pulumi, ["preview", *options]) != 0:
             raise TokenworksError(f"preview of {pulumi.stack} failed; the reason is above")
+
+
+def _announce(stack: Stack, pulumi: engine.Engine) -> None:
+    """Only with Argo CD does a preview call deleted what stays."""
+    if stack.environment.spec.delivery == "argocd":
+        from tokenworks.render import render  # noqa: PLC0415
+
+        delivery.announce(stack, render(stack, render_tools()), pulumi)
 
 
 def up(
@@ -114,13 +124,35 @@ def up(
             f"the state of {environment} is kept on this machine, in {pulumis[0].folder}; "
             "set PULUMI_BACKEND_URL to share it"
         )
+    ask = not (here or yes)
+    _settle_delivery(stack, releases, pulumis, ask=ask)
     for pulumi in pulumis:
-        _apply(pulumi, environment, ask=not (here or yes))
+        _apply(pulumi, stack, releases, ask=ask)
     if here and not quiet and stack.models:
         chat.talk(stack, chat.QUESTION)
 
 
-def _apply(pulumi: engine.Engine, environment: str, *, ask: bool) -> None:
+def _settle_delivery(
+    stack: Stack, releases: Sequence[Release], pulumis: Sequence[engine.Engine], *, ask: bool
+) -> None:
+    """Where Argo CD is removed, Pulumi has what it delivered before that.
+
+    Raises:
+        UsageError: the answer was no.
+    """
+    wanted = stack.environment.spec.delivery
+    if wanted == "argocd":
+        spec = stack.environment.spec.argocd
+        assert spec is not None
+        say(f"Argo CD delivers what {spec.repository} has at {spec.revision}")
+        return
+    if delivery.argocd_delivers(pulumis):
+        if ask:
+            _confirm(f"Stop Argo CD, which delivers {stack.name}, and let Pulumi deliver it?")
+        delivery.take_back(stack, releases, pulumis)
+
+
+def _apply(pulumi: engine.Engine, stack: Stack, releases: Sequence[Release], *, ask: bool) -> None:
     """Bring one Pulumi stack up; a split environment's next one reads its outputs.
 
     Raises:
@@ -128,13 +160,15 @@ def _apply(pulumi: engine.Engine, environment: str, *, ask: bool) -> None:
         UsageError: the answer was no.
     """
     if ask:
+        delivery.announce(stack, releases, pulumi)
         if engine.run(pulumi, ["preview"]) != 0:
             raise TokenworksError(f"preview of {pulumi.stack} failed; the reason is above")
         _confirm(f"Apply these changes to {pulumi.stack}?")
+    delivery.hand_over(stack, releases, pulumi)
     if engine.run(pulumi, ["up", "--yes", "--skip-preview"]) != 0:
         raise TokenworksError(
             f"{pulumi.stack} is not up; the reason is above. What was applied stays; "
-            f"run ./tokenworks up {environment} again to go on"
+            f"run ./tokenworks up {stack.name} again to go on"
         )
     pulumi.interrupted.unlink(missing_ok=True)
 
@@ -155,6 +189,8 @@ def down(environment: EnvironmentArgument, yes: YesOption = False) -> None:
         return
     if not (_made_here(stack) or yes):
         _confirm(f"Remove everything that was deployed to {environment}?")
+    if delivery.argocd_delivers(pulumis):
+        delivery.remove_delivered(stack, pulumis)
     for pulumi in reversed(pulumis):
         _destroy(pulumi, stack)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import signal
@@ -12,9 +13,11 @@ import tempfile
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from tokenworks.cli import state
 from tokenworks.cli.context import root, say
-from tokenworks.cli.state import TEMPORARY, end_session, free_lock, pending, resources, salt
+from tokenworks.cli.state import TEMPORARY, end_session, free_lock, pending, salt
 from tokenworks.errors import TokenworksError
 from tokenworks.render.handover import VARIABLE, write
 from tokenworks.render.release import Release
@@ -320,4 +323,35 @@ def exists(engine: Engine) -> bool:
     """
     if not engine.own_backend or engine.interrupted.exists():
         return True
-    return engine.checkpoint.exists() and resources(engine.checkpoint) > 0
+    return bool(state.resources(engine.checkpoint))
+
+
+def resources(engine: Engine) -> list[dict[str, Any]]:
+    """The resources of the stack's state, as Pulumi notes them.
+
+    Raises:
+        TokenworksError: the backend cannot be read.
+    """
+    if engine.own_backend:
+        return state.resources(engine.checkpoint)
+    return _deployment(engine)["deployment"].get("resources") or []
+
+
+def replace_resources(engine: Engine, resources: Iterable[dict[str, Any]]) -> None:
+    """Make the state have these resources; the cluster is not touched.
+
+    Raises:
+        TokenworksError: Pulumi finds that they do not fit together, or the backend refuses.
+    """
+    whole = _deployment(engine)
+    whole["deployment"]["resources"] = list(resources)
+    with tempfile.NamedTemporaryFile("w", dir=_private(engine.folder), suffix=".json") as file:
+        json.dump(whole, file)
+        file.flush()
+        _call(engine, "stack", "import", "--stack", engine.stack, "--file", file.name)
+
+
+def _deployment(engine: Engine) -> dict[str, Any]:
+    said = _call(engine, "stack", "export", "--stack", engine.stack)
+    found: dict[str, Any] = json.loads(said)
+    return found

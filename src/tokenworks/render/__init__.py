@@ -14,6 +14,8 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from tokenworks.render import platform
+from tokenworks.render.applications import applications, seconds_of
+from tokenworks.render.argocd import argocd
 from tokenworks.render.aws.autoscaler import cluster_autoscaler
 from tokenworks.render.aws.gpu_operator import gpu_operator
 from tokenworks.render.aws.karpenter import karpenter
@@ -32,15 +34,18 @@ from tokenworks.render.values import (
     tenant_namespace,
     tenant_values,
 )
+from tokenworks.render.waves import pulumis_share, with_waves
 from tokenworks.spec.common import Document
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.stack import Stack
 from tokenworks.spec.tenant import Tenant
 
-__all__ = ["Layer", "Release", "RenderTools", "render"]
+__all__ = ["Layer", "Release", "RenderTools", "pulumis_share", "render"]
 
 CHARTS = Path(__file__).parents[3] / "charts"
-LAYERS: tuple[Layer, ...] = ("crds", "operators", "platform", "models")
+LAYERS: tuple[Layer, ...] = (
+    "crds", "operators", "platform", "models", "delivery", "applications",
+)  # fmt: skip
 
 
 def _ours(
@@ -157,7 +162,16 @@ def render(stack: Stack, tools: RenderTools) -> tuple[Release, ...]:
     parts = _all_of(tools, lambda ready: _work(stack, ready))
     if tools.kept is not None:
         tools.kept.trim()
-    return ordered(release for part in parts for release in part)
+    releases = [replace(release, objects=with_waves(release)) for part in parts for release in part]
+    return ordered([*releases, *_delivery(stack, tools, releases)])
+
+
+def _delivery(stack: Stack, tools: RenderTools, releases: list[Release]) -> list[Release]:
+    """Argo CD and what it is told, where it delivers."""
+    if stack.environment.spec.delivery != "argocd":
+        return []
+    own = argocd(stack, tools, seconds_of(releases))
+    return [*own, *applications(stack, ordered([*releases, *own]))]
 
 
 def _all_of(

@@ -1,13 +1,22 @@
-"""A release: the objects of one component, and what must be there before them."""
+"""A release: the objects of one component, what must be there before them, and whose they are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from tokenworks.spec.stack import Manifest
 
-Layer = Literal["crds", "operators", "platform", "models"]
+Layer = Literal["crds", "operators", "platform", "models", "delivery", "applications"]
+"""`delivery`: what Argo CD may do, and where it begins; `applications`: what it finds there, so
+that Git alone brings these."""
+
+
+FIELD_MANAGER: Final = "tokenworks"
+"""One manager for all objects: after a lost state, or with CRDs that `down` left, the next `up`
+owns the same fields again instead of fighting the manager of its former life."""
+ARGOCD: Final = "argocd-controller"
+"""Under this name Argo CD applies on the server (argoproj/argo-cd v3.6.1: common/common.go)."""
 
 
 @dataclass(frozen=True)
@@ -50,3 +59,10 @@ class Release:
     """How long its workloads may take to become ready."""
     charts: tuple[RemoteChart, ...] = ()
     """Charts that are fetched when it is delivered, after its objects."""
+
+
+def logical_name(manifest: Manifest) -> str:
+    """`Kind:namespace/name`: stable, and of this object alone."""
+    meta = manifest["metadata"]
+    namespace = meta.get("namespace")
+    return f"{manifest['kind']}:{f'{namespace}/' if namespace else ''}{meta['name']}"

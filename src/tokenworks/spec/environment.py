@@ -16,6 +16,7 @@ from tokenworks.spec.common import (
     Connections,
     Cores,
     Document,
+    Duration,
     Form,
     LabelKey,
     Labels,
@@ -25,6 +26,7 @@ from tokenworks.spec.common import (
     NodeLabel,
     Size,
     Timeout,
+    duration_seconds,
     quantity_value,
     refused,
 )
@@ -415,6 +417,83 @@ class Promotion(Document):
     )
 
 
+class SyncWindow(Document):
+    """When Argo CD may change the cluster by itself, or may not."""
+
+    kind: Literal["allow", "deny"] = Field(
+        description="allow: with one such window, only within one; deny: not while it lasts."
+    )
+    schedule: Annotated[
+        str,
+        Form(
+            r"[0-9*/,-]{1,60}( [0-9*/,-]{1,60}){2} [0-9A-Za-z*/,-]{1,60} [0-9A-Za-z*/,-]{1,60}",
+            "five fields of cron: minute, hour, day of the month, month, day of the week",
+            'write it like "0 6 * * 1-5"',
+        ),
+    ] = Field(description='When it begins, as cron has it: "0 6 * * 1-5".')
+    duration: Annotated[Duration, Between(duration_seconds, "1m", "168h")] = Field(
+        description="How long it lasts."
+    )
+    time_zone: Annotated[
+        str,
+        Form(
+            r"[A-Z][A-Za-z0-9_+-]{0,30}(/[A-Z][A-Za-z0-9_+-]{0,30}){0,2}",
+            "a time zone of the IANA database, such as Europe/Berlin",
+            "write it as the database spells it",
+        ),
+    ] = Field(default="UTC", description="Time zone of the schedule.")
+    applications: Annotated[
+        tuple[Annotated[str, Form(r"[a-z0-9*?-]{1,60}", "a release, with * for any letters")], ...],
+        Field(min_length=1, max_length=50),
+    ] = Field(
+        default=("*",), description="Releases that it is about, such as model-* or tenant-search."
+    )
+
+
+class ArgoCd(Document):
+    """Where Argo CD finds the rendered tree, and when it may apply it."""
+
+    repository: Annotated[
+        str,
+        Form(
+            r"(https|ssh|http|git)://([A-Za-z0-9._-]+@)?[A-Za-z0-9.-]+(:[0-9]{1,5})?"
+            r"(/[A-Za-z0-9._~-]+)+"
+            r"|[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[A-Za-z0-9._~/-]+",
+            "an address of a Git repository, such as https://github.com/example/platform.git",
+            "give it as `git clone` takes it; credentials go into a Secret",
+            max_length=250,
+        ),
+    ] = Field(description="The repository, as `git clone` takes it, without credentials.")
+    revision: Annotated[
+        str,
+        Form(
+            r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}", "a branch or a tag", "name the branch that is live"
+        ),
+    ] = Field(default="main", description="Branch, tag or commit that is live.")
+    path: Annotated[
+        str,
+        Form(
+            r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*",
+            "a folder of the repository, without a slash at either end",
+            "write the folder that `render` wrote into, such as rendered",
+            max_length=150,
+        ),
+    ] = Field(default="rendered", description="Folder of the repository that has <ENV>/.")
+    poll: Annotated[Duration, Between(duration_seconds, "5s", "24h")] = Field(
+        default="2m", description="How often the repository is looked at."
+    )
+    windows: Annotated[tuple[SyncWindow, ...], Field(max_length=20)] = Field(
+        default=(),
+        description="When it may sync by itself; healing what somebody changed by hand is a sync "
+        "too (default: always).",
+    )
+    requests: Requests | None = Field(
+        default=None,
+        description="What the controller and the repository server ask for, each; default: in "
+        "the catalog.",
+    )
+
+
 class EnvironmentSpec(Document):
     """Body of an Environment."""
 
@@ -433,12 +512,49 @@ class EnvironmentSpec(Document):
         default=Promotion(),
         description="What `./tokenworks promote` leaves or makes as it is here.",
     )
-    delivery: Literal["pulumi"] = Field(default="pulumi", description="Who applies the objects.")
+    delivery: Literal["pulumi", "argocd"] = Field(
+        default="pulumi",
+        description="Who applies queues, gateway, tenants and models: Pulumi, or Argo CD from the "
+        "rendered tree in Git. All else is always Pulumi's.",
+    )
+    argocd: ArgoCd | None = Field(
+        default=None, description="delivery argocd: the repository, and when it is applied."
+    )
     stacks: Literal["one", "split"] = Field(
         default="one",
         description="aws: one Pulumi stack, or three (infrastructure, platform, serving) that "
         "read each other's outputs.",
     )
+
+    @model_validator(mode="after")
+    def _repository_where_argocd_delivers(self) -> EnvironmentSpec:
+        if self.delivery == "argocd" and self.argocd is None:
+            raise refused(
+                "is missing, and delivery argocd needs it",
+                allowed="a map with repository",
+                remedy="write the repository that has the rendered tree, or delivery: pulumi",
+                field="argocd",
+            )
+        if self.delivery != "argocd" and self.argocd is not None:
+            raise refused(
+                f"has no meaning with delivery {self.delivery}",
+                remedy="remove it, or write delivery: argocd",
+                field="argocd",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _repository_nobody_can_change_on_the_way(self) -> EnvironmentSpec:
+        found = self.argocd.repository if self.argocd else ""
+        plain = found.startswith(("http://", "git://"))
+        if plain and self.cluster.provider not in ("local", "kind"):
+            raise refused(
+                f"found {found}: whoever is on the way could put in objects of their own",
+                allowed="https, or ssh",
+                remedy="give the address that encrypts",
+                field="argocd.repository",
+            )
+        return self
 
     @model_validator(mode="after")
     def _split_on_aws(self) -> EnvironmentSpec:

@@ -26,6 +26,7 @@ from tokenworks.spec.tenant import Tenant
 from tokenworks.spec.topology_rules import role_field
 
 SYSTEM_NAMESPACES: Final = (
+    "argocd",
     "default",
     "gpu-operator",
     "istio-system",

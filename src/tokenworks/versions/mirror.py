@@ -24,7 +24,6 @@ mkdir -p mirror
 _PROGRAMS = """
 # Programs, charts and CRDs: Go modules, checked against go.sum; and the Go that builds them.
 export GOMODCACHE="$PWD/mirror/go" GOFLAGS=-modcacherw
-(cd / && GOTOOLCHAIN=go{go} go version)
 """
 _PACKAGES = """
 # Python packages, with their hashes.
@@ -68,8 +67,8 @@ USE
 class Machine:
     """What the machines of a site need beside what clusters run."""
 
-    go: str
-    """Version of Go that builds the programs."""
+    go: tuple[str, ...]
+    """Versions of Go that build the programs."""
     packages: tuple[str, ...]
     """Packages of the distribution."""
     locks: tuple[str, ...]
@@ -146,7 +145,9 @@ def _weights(items: list[Item]) -> Iterator[str]:
 
 
 def _modules(root: Path, machine: Machine) -> Iterator[str]:
-    yield _PROGRAMS.format(go=machine.go)
+    yield _PROGRAMS
+    for version in machine.go:
+        yield f"(cd / && GOTOOLCHAIN=go{version} go version)\n"
     for file in sorted((root / "local" / "toolchain" / "go").glob("*/go.mod")):
         yield f"(cd {file.parent.relative_to(root).as_posix()} && go mod download)\n"
 

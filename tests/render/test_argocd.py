@@ -1,0 +1,247 @@
+"""Argo CD as it is rendered: pinned, bounded, told where to look and what it may do."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.toolchain import module_dir
+from tokenworks.catalog.bill import bill
+from tokenworks.catalog.health import health_checks
+from tokenworks.render import Release, RenderTools, render
+from tokenworks.render.applications import ROOT, attempts, project_of, step_of
+from tokenworks.render.platform import image_reference
+from tokenworks.render.tree import release_text, tree
+from tokenworks.render.waves import deliverable, key_of
+from tokenworks.spec.environment import ArgoCd
+from tokenworks.spec.load import load_stack
+from tokenworks.spec.stack import Stack
+
+pytestmark = pytest.mark.helm
+
+REPOSITORY = "https://git.example.com/platform.git"
+WINDOW = {"kind": "deny", "schedule": "0 18 * * 5", "duration": "1h30m", "timeZone": "Asia/Tokyo"}
+
+
+def delivered(stack: Stack, **settings: Any) -> Stack:
+    told = ArgoCd.model_validate({"repository": REPOSITORY, **settings})
+    spec = stack.environment.spec.model_copy(update={"delivery": "argocd", "argocd": told})
+    return replace(stack, environment=stack.environment.model_copy(update={"spec": spec}))
+
+
+@pytest.fixture(scope="module")
+def tools(helm: Path) -> RenderTools:
+    return RenderTools(helm, module_dir)
+
+
+@pytest.fixture(scope="module")
+def pulumi(root: Path, tools: RenderTools) -> tuple[Release, ...]:
+    return render(load_stack(root, "local"), tools)
+
+
+@pytest.fixture(scope="module")
+def releases(root: Path, tools: RenderTools) -> tuple[Release, ...]:
+    return render(delivered(load_stack(root, "local"), windows=[WINDOW]), tools)
+
+
+def objects(releases: tuple[Release, ...], name: str) -> tuple[dict[str, Any], ...]:
+    return next(r.objects for r in releases if r.name == name)
+
+
+def of_kind(releases: tuple[Release, ...], kind: str) -> dict[str, dict[str, Any]]:
+    return {
+        o["metadata"]["name"]: o for r in releases for o in r.objects if o["kind"] == kind
+    }  # fmt: skip
+
+
+def test_both_deliveries_render_the_same_bytes(
+    pulumi: tuple[Release, ...], releases: tuple[Release, ...]
+) -> None:
+    alone = {r.name: release_text(r) for r in pulumi}
+    added = {r.name: r.layer for r in releases if r.name not in alone}
+    assert {r.name: release_text(r) for r in releases if r.name in alone} == alone
+    assert set(added.values()) == {"crds", "operators", "delivery", "applications"}
+
+
+def test_every_release_that_serves_has_an_application_that_finds_its_file(
+    releases: tuple[Release, ...],
+) -> None:
+    files, found = tree(releases), of_kind(releases, "Application")
+    assert found.pop(ROOT)["spec"]["source"] == {
+        "repoURL": REPOSITORY, "targetRevision": "main", "path": "rendered/local/applications",
+    }  # fmt: skip
+    assert found.keys() == {r.name for r in releases if deliverable(r)}
+    for name, application in found.items():
+        source = application["spec"]["source"]
+        file = f"{source['path']}/{source['directory']['include']}"
+        assert file.removeprefix("rendered/local/") in files, name
+        assert f"applications/application-{name}.yaml" in files
+
+
+def test_applications_wait_for_each_other(releases: tuple[Release, ...]) -> None:
+    by_step: dict[int, set[str]] = {}
+    for release in releases:
+        if deliverable(release):
+            by_step.setdefault(step_of(release), set()).add(release.name)
+    assert by_step == {
+        0: {"queues", "gateway"}, 1: {"tenant-research"},
+        2: {"model-llama-sim", "model-qwen3-sim"},
+    }  # fmt: skip
+    for name, application in of_kind(releases, "Application").items():
+        wave = application["metadata"].get("annotations", {}).get("argocd.argoproj.io/sync-wave")
+        expected = {n: step for step, names in by_step.items() for n in names}.get(name, 0)
+        assert int(wave or 0) == expected
+    assert "argoproj.io_Application" in health_checks(), "a wave waits for what has a check"
+
+
+def permitted(project: dict[str, Any], manifest: dict[str, Any]) -> bool:
+    """As Argo CD judges: by kind, and by namespace or name."""
+    spec, (group, kind) = project["spec"], key_of(manifest)
+    name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace")
+    if namespace is None:
+        wide = spec["clusterResourceWhitelist"]
+        mine = [r for r in wide if (r["group"], r["kind"]) == (group, kind)]
+        return any(r.get("name", name) == name for r in mine)
+    places = {d["namespace"] for d in spec["destinations"]}
+    kinds = {(r["group"], r["kind"]) for r in spec["namespaceResourceWhitelist"]}
+    return namespace in places and (group, kind) in kinds
+
+
+def test_a_project_permits_its_releases_and_not_those_of_others(
+    releases: tuple[Release, ...],
+) -> None:
+    projects = of_kind(releases, "AppProject")
+    assert projects.keys() == {ROOT, "platform", "models"}
+    for release in releases:
+        for manifest in release.objects:
+            told = f"{release.name}: {manifest['kind']} {manifest['metadata']['name']}"
+            allowed = {name for name, project in projects.items() if permitted(project, manifest)}
+            if deliverable(release):
+                assert project_of(release) in allowed, told
+            elif release.layer == "applications":
+                assert allowed == {ROOT}, told
+            elif release.name == "argocd-applications":
+                assert manifest["kind"] == "AppProject" or allowed == {ROOT}
+            elif manifest["kind"] not in ("ConfigMap", "Service", "ServiceAccount", "Deployment"):
+                assert not allowed, told
+    assert "*" not in str([p["spec"].get("destinations") for p in projects.values()])
+    assert all(p["spec"]["sourceRepos"] == [REPOSITORY] for p in projects.values())
+
+
+def kinds_of(root: Path, *charts: str) -> set[str]:
+    found: set[str] = set()
+    for chart in charts:
+        for file in (root / "charts" / chart / "templates").glob("*.yaml"):
+            found |= set(re.findall(r"^kind: (\w+)$", file.read_text(), re.MULTILINE))
+    return found
+
+
+def test_projects_know_every_kind_of_the_charts_and_no_other(
+    root: Path, releases: tuple[Release, ...]
+) -> None:
+    projects = of_kind(releases, "AppProject")
+
+    def named(name: str) -> set[str]:
+        spec = projects[name]["spec"]
+        both = (*spec["clusterResourceWhitelist"], *spec["namespaceResourceWhitelist"])
+        return {item["kind"] for item in both}
+
+    assert named("models") == kinds_of(root, "model")
+    # Charts do not bring their own namespace.
+    assert named("platform") == {*kinds_of(root, "queues", "gateway", "tenant"), "Namespace"}
+
+
+def test_windows_hold_for_what_serves(releases: tuple[Release, ...]) -> None:
+    projects = of_kind(releases, "AppProject")
+    assert "syncWindows" not in projects[ROOT]["spec"]
+    for name in ("platform", "models"):
+        (window,) = projects[name]["spec"]["syncWindows"]
+        assert window == {
+            "kind": "deny", "schedule": "0 18 * * 5", "duration": "5400s",
+            "timeZone": "Asia/Tokyo", "applications": ["*"], "manualSync": True,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("seconds", [1.0, 600.0, 36_000.0])
+def test_a_sync_is_tried_for_longer_than_the_release_may_start(seconds: float) -> None:
+    pauses = [min(10 * 2**n, 180) for n in range(attempts(seconds))]
+    assert sum(pauses) >= seconds > sum(pauses[:-1])
+
+
+def test_a_sync_may_last_as_long_as_what_it_waits_for(releases: tuple[Release, ...]) -> None:
+    settings = of_kind(releases, "ConfigMap")["argocd-cmd-params-cm"]["data"]
+    budget = {r.name: r.ready_seconds for r in releases}
+    steps = ("queues", "tenant-research", "model-qwen3-sim")
+    assert float(settings["controller.sync.timeout.seconds"]) >= sum(budget[n] for n in steps)
+    assert budget["argocd-applications"] >= sum(budget[n] for n in steps)
+
+
+def containers(releases: tuple[Release, ...]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for manifest in objects(releases, "argocd"):
+        spec = manifest.get("spec", {}).get("template", {}).get("spec", {})
+        for container in (*spec.get("initContainers", []), *spec.get("containers", [])):
+            found[container["name"]] = container
+    return found
+
+
+def test_argocds_own_pods_are_pinned_and_bounded(releases: tuple[Release, ...]) -> None:
+    found = containers(releases)
+    assert found.keys() == {
+        "argocd-application-controller", "argocd-repo-server", "redis", "secret-init",
+    }  # fmt: skip
+    images = {image_reference(i) for i in bill().components["argocd"].images.values()}
+    assert {c["image"] for c in found.values()} == images
+    assert all(c["resources"]["limits"]["memory"] for c in found.values())
+    assert "REDIS_PASSWORD)" not in str(found["redis"]["args"])
+
+
+def test_requests_of_the_environment_count(root: Path, tools: RenderTools) -> None:
+    asked = {"cpu": "7m", "memory": "7Mi"}
+    found = containers(render(delivered(load_stack(root, "local"), requests=asked), tools))
+    assert found["argocd-application-controller"]["resources"]["requests"] == asked
+    assert found["argocd-repo-server"]["resources"]["requests"] == asked
+    assert found["redis"]["resources"]["requests"] != asked
+
+
+def test_everything_of_argocd_is_in_its_namespace(releases: tuple[Release, ...]) -> None:
+    for manifest in objects(releases, "argocd"):
+        if manifest["kind"] in ("Namespace", "ClusterRole"):
+            continue
+        if "subjects" in manifest:
+            assert {s["namespace"] for s in manifest["subjects"]} == {"argocd"}
+        if manifest["kind"] != "ClusterRoleBinding":
+            assert manifest["metadata"]["namespace"] == "argocd", manifest
+
+
+def test_settings_reach_argocd(root: Path, tools: RenderTools) -> None:
+    told = {"revision": "live", "path": "deploy/tree", "poll": "45s"}
+    found = render(delivered(load_stack(root, "local"), **told), tools)
+    source = of_kind(found, "Application")["model-qwen3-sim"]["spec"]["source"]
+    assert source["targetRevision"] == "live"
+    assert source["path"] == "deploy/tree/local/models"
+    data = of_kind(found, "ConfigMap")["argocd-cm"]["data"]
+    assert data["timeout.reconciliation"] == "45s"
+    for kind, check in health_checks().items():
+        assert data[f"resource.customizations.health.{kind}"] == check
+
+
+def test_plain_objects_have_a_project_of_their_own(root: Path, tools: RenderTools) -> None:
+    stack = delivered(load_stack(root, "local"))
+    plain = (
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "research"}},
+        {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "r"}},
+    )
+    found = render(replace(stack, manifests=plain), tools)
+    spec = of_kind(found, "AppProject")["manifests"]["spec"]
+    assert spec["namespaceResourceWhitelist"] == [{"group": "", "kind": "Secret"}]
+    assert [d["namespace"] for d in spec["destinations"]] == ["research"]
+    assert spec["clusterResourceWhitelist"] == [
+        {"group": "node.k8s.io", "kind": "RuntimeClass", "name": "r"}
+    ]
+    application = of_kind(found, "Application")["manifests"]
+    assert application["spec"]["project"] == "manifests"
