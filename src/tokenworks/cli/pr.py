@@ -1,0 +1,97 @@
+"""`pr`: what a change of this repository does to each environment, as one comment."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tokenworks.cli.context import root
+from tokenworks.errors import UsageError, nearest
+from tokenworks.spec.problems import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenworks.cli.states import Pair
+    from tokenworks.review.comment import Comparison
+
+
+def pr(
+    base: Annotated[str, typer.Option("--base", metavar="REF", help="What the change goes into.")],
+    head: Annotated[
+        str | None,
+        typer.Option("--head", metavar="REF", help="The change; default: the files as they are."),
+    ] = None,
+    environments: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="ENV", help="Only this one; may be repeated."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File to write; default: standard output.")
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Leave nothing out, however long it gets.")
+    ] = False,
+) -> None:
+    """Write one Markdown comment that says what a change does to each environment.
+
+    Objects by field, pods that restart, nodes that are replaced, findings that are new or gone,
+    GPUs during the rollout, dollars a month. It compares with the commit at which the change left
+    REF; charts and code count as documents do.
+
+    Exit code 0: nothing forbids it; 1: new errors, changes that no cluster makes, or documents
+    that do not load; 2: wrong usage.
+
+    Example: ./tokenworks pr --base main
+    """
+    from local.toolchain import cache_dir  # noqa: PLC0415 - start-up time of --help
+    from tokenworks.cli.snapshot import snapshot_tools  # noqa: PLC0415
+    from tokenworks.cli.states import pair  # noqa: PLC0415
+    from tokenworks.review.comment import comment  # noqa: PLC0415
+    from tokenworks.review.snapshot import Shelf  # noqa: PLC0415
+    from tokenworks.review.trees import Repository  # noqa: PLC0415
+
+    repository, shelf = Repository(root()), Shelf(cache_dir() / "snapshots")
+    with pair(repository, base, head, snapshot_tools(), shelf) as states:
+        comparison = compare(states, base, environments or [])
+    text = comment(comparison, whole=whole)
+    if out is None or str(out) == "-":
+        sys.stdout.write(text)
+    else:
+        out.write_text(text, encoding="utf-8")
+    raise typer.Exit(1 if comparison.fails else 0)
+
+
+def compare(states: Pair, base: str, only: Sequence[str]) -> Comparison:
+    """The environments of two states, those that are named or all.
+
+    Raises:
+        UsageError: neither state has an environment of that name.
+    """
+    from tokenworks.review.comment import Comparison  # noqa: PLC0415 - start-up time of --help
+    from tokenworks.review.review import review  # noqa: PLC0415
+
+    known = sorted({*states.before.names(), *states.after.names()})
+    for name in only:
+        if name not in known:
+            near = nearest(name, known)
+            raise UsageError(
+                f"unknown environment {shown(name)}; allowed: {', '.join(known) or 'none'}"
+                + (f"; did you mean {near}?" if near else "")
+            )
+    chosen = [name for name in known if not only or name in only]
+    moved = [name for name in chosen if states.differs(name)]
+    reviews = [
+        review(name, states.before.snapshot(name), states.after.snapshot(name)) for name in moved
+    ]
+    assert states.before.commit is not None
+    return Comparison(
+        base,
+        states.before.commit,
+        tuple(reviews),
+        tuple(name for name in chosen if name not in moved),
+        tuple(states.before.notes.lines),
+    )

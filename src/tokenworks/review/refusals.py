@@ -1,0 +1,100 @@
+"""Changes that no cluster makes: of fields that cannot change, and of CRDs that others live by.
+
+They are findings like those of the rules, and are waived like them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from policies import Context, Finding, Violation
+from policies.tree import at, mapping, sequence
+from policies.waivers import NOWHERE, OF_CHANGES, apply
+from tokenworks.review.difference import Change
+from tokenworks.review.fixed import fields_that_stay, fixed
+from tokenworks.review.objects import Difference, identity_of
+from tokenworks.review.paths import shown
+from tokenworks.review.snapshot import Snapshot
+
+IMMUTABLE: Final = "immutable-field"
+CRD_REMOVAL: Final = "crd-removal"
+CRD_VERSION: Final = "crd-version"
+
+
+def refusals(
+    before: Snapshot | None, after: Snapshot | None, found: Sequence[Difference]
+) -> tuple[Finding, ...]:
+    """What is refused of the differences of two snapshots, save what is waived in the second."""
+    if before is None or after is None:
+        return ()
+    stay = fields_that_stay([*before.manifests, *after.manifests])
+    refused: list[Finding] = []
+    for difference in found:
+        refused += _crd(difference, before)
+        refused += [_immutable(difference, change, by) for change, by in fixed(difference, stay)]
+    return _not_waived(refused, after)
+
+
+def _not_waived(found: Sequence[Finding], after: Snapshot) -> tuple[Finding, ...]:
+    objects = after.manifests
+    places = {str(identity_of(item)): place for place, item in enumerate(objects)}
+    pairs = [(Violation(places.get(f.object, NOWHERE), (), f.message, f.remedy), f) for f in found]
+    context = Context(waivers=after.waivers, today=after.today)
+    kept = apply(objects, context, pairs, every=False, rules=OF_CHANGES)
+    return tuple(finding for _, finding in kept)
+
+
+def _immutable(difference: Difference, change: Change, by: str) -> Finding:
+    return Finding(
+        IMMUTABLE,
+        "error",
+        str(difference.identity),
+        shown(change.path),
+        f"cannot change while the object is there: {by} refuses it",
+        "give the release another name, so that a new object stands beside the old one until that "
+        "one is removed; or delete the object first, and say so in a waiver",
+    )
+
+
+def _crd(difference: Difference, before: Snapshot) -> Iterator[Finding]:
+    old = difference.before
+    if difference.identity.kind != "CustomResourceDefinition" or old is None:
+        return
+    if difference.after is None:
+        yield _removed(difference, old, before)
+        return
+    stored, left = _versions(old), _versions(difference.after)
+    for version in sorted(name for name in stored if stored[name] and name not in left):
+        yield Finding(
+            CRD_VERSION,
+            "error",
+            str(difference.identity),
+            f"spec.versions[{version}]",
+            f"objects are stored as {version}, which the new CRD does not have: the API server "
+            "refuses it while status.storedVersions names the version",
+            f"keep {version} beside the new version until every object has been written anew and "
+            "status.storedVersions is without it",
+        )
+
+
+def _removed(difference: Difference, crd: Mapping[str, Any], before: Snapshot) -> Finding:
+    group, names = at(crd, "spec", "group"), mapping(at(crd, "spec", "names"))
+    kind, plural = names.get("kind"), names.get("plural")
+    count = sum(identity_of(item).of_kind == f"{group}/{kind}" for item in before.manifests)
+    own = f"; {count} of them {'is' if count == 1 else 'are'} of this environment" if count else ""
+    return Finding(
+        CRD_REMOVAL,
+        "error",
+        str(difference.identity),
+        "",
+        f"the CRD goes, and whoever deletes it deletes every {kind} of the cluster{own}",
+        f"remove what uses {kind} in a change of its own, see that `kubectl get {plural}.{group} "
+        "-A` lists nothing, then say so in a waiver",
+    )
+
+
+def _versions(crd: Mapping[str, Any]) -> dict[str, bool]:
+    """Version: whether objects are stored as it."""
+    versions = map(mapping, sequence(at(crd, "spec", "versions")))
+    return {str(v.get("name")): v.get("storage") is True for v in versions}

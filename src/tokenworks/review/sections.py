@@ -1,0 +1,374 @@
+"""What is told of one environment: the parts of a comment, each a block that may be left out."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from policies import Finding
+from policies.tree import is_mapping, is_sequence
+from tokenworks.review.capacity import Need
+from tokenworks.review.difference import ORDER, Change
+from tokenworks.review.effects import Effect, sizes
+from tokenworks.review.markdown import cell, code, fence, fold, plain, table, tag
+from tokenworks.review.objects import Difference
+from tokenworks.review.paths import ABSENT, Flag, Path, shown
+from tokenworks.review.review import Review
+from tokenworks.review.snapshot import Cost
+from tokenworks.review.workloads import parts_of
+
+MOST: Final = 25
+"""Entries of a list; the rest is counted."""
+_LONG: Final = 120
+"""Characters of a value that is shown on the line; a longer one is folded."""
+_LINES: Final = 200
+"""Lines of one folded text."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines that are told together or not at all."""
+
+    what: str
+    """What is missing where it is left out."""
+    lines: tuple[str, ...]
+    rank: int
+    """The lowest is told first."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of everything is told; None: all."""
+
+    entries: int | None = MOST
+    lines: int | None = _LINES
+
+
+def blocks(review: Review, limits: Limits) -> Iterator[Block]:
+    """Everything that is told of an environment, in the order in which it is read."""
+    name = review.environment
+    yield Block(name, ("", f"### {code(name)}"), 0)
+    for what, rank, lines in (
+        ("what is wrong with the documents", 0, _broken(review, limits)),
+        ("whether it is new or gone", 0, _whole(review)),
+        ("what is refused", 0, _refused(review, limits)),
+        ("errors", 0, _errors(review, limits)),
+        ("what happens", 1, _effects(review, limits)),
+        ("GPUs", 2, _capacity(review)),
+        ("cost", 2, _cost(review)),
+        ("infrastructure", 2, _infrastructure(review, limits)),
+        ("findings", 3, _findings(review, limits)),
+    ):
+        if lines:
+            yield Block(f"{name}: {what}", ("", *lines), rank)
+    yield from _releases(review, limits)
+
+
+# --- documents ------------------------------------------------------------------
+
+
+def _broken(review: Review, limits: Limits) -> list[str]:
+    found: list[str] = []
+    if review.broken:
+        found += ["**The documents do not load**, so nothing more can be told.", ""]
+        found += fence(_cut(review.broken, limits))
+    if review.before is not None and review.before.broken:
+        words = "The documents of the base do not load: everything below counts as new."
+        found += [
+            words,
+            "",
+            *fold("what is wrong there", fence(_cut(review.before.broken, limits))),
+        ]
+    return found
+
+
+def _cut(text: str, limits: Limits) -> str:
+    lines = text.splitlines()
+    if limits.lines is None or len(lines) <= limits.lines:
+        return text
+    return "\n".join([*lines[: limits.lines], f"… and {len(lines) - limits.lines} more lines"])
+
+
+def _whole(review: Review) -> list[str]:
+    if review.after is None:
+        return [
+            "**The environment is gone from the repository.** That deletes nothing: "
+            "`./tokenworks down` it first, from a commit that has it."
+        ]
+    return ["The environment is new."] if review.before is None else []
+
+
+# --- what is refused, found and done --------------------------------------------
+
+
+def _refused(review: Review, limits: Limits) -> list[str]:
+    if not review.refused:
+        return []
+    return ["**Refused:** no cluster makes this change.", "", *_list(review.refused, limits)]
+
+
+def _errors(review: Review, limits: Limits) -> list[str]:
+    errors = [f for f in review.verdicts.new if f.severity == "error"]
+    if not errors:
+        return []
+    return [f"**New errors** ({len(errors)}):", "", *_list(errors, limits)]
+
+
+def _list(findings: Sequence[Finding], limits: Limits) -> list[str]:
+    return _limited([_finding(finding) for finding in findings], limits)
+
+
+def _limited(lines: Sequence[str], limits: Limits) -> list[str]:
+    if limits.entries is None or len(lines) <= limits.entries:
+        return list(lines)
+    return [*lines[: limits.entries], f"- and {len(lines) - limits.entries} more"]
+
+
+def _finding(finding: Finding) -> str:
+    place = ""
+    if finding.file is not None:
+        place = f" ({code(finding.file + (f':{finding.line}' if finding.line else ''))})"
+    field = f" {code(finding.field)}" if finding.field else ""
+    return (
+        f"- **{finding.rule}** {code(finding.object)}{field}: {plain(finding.message)}. "
+        f"*Remedy:* {plain(finding.remedy)}{place}"
+    )
+
+
+def _findings(review: Review, limits: Limits) -> list[str]:
+    found = review.verdicts
+    if not found.new and not found.fixed:
+        return []
+    title = f"Policies: {len(found.new)} new, {len(found.fixed)} fixed, {found.same} as before"
+    warnings = [f for f in found.new if f.severity != "error"]
+    body: list[str] = []
+    if warnings:
+        body += ["New warnings:", "", *_list(warnings, limits), ""]
+    if found.fixed:
+        body += ["Fixed:", "", *_list(found.fixed, limits)]
+    if not body:
+        return [title + "."]
+    return fold(title, body)
+
+
+def _effects(review: Review, limits: Limits) -> list[str]:
+    lines = [
+        f"- **renames** {code(old)} to {code(new)}: new pods start beside the old ones, and the "
+        "old ones stop"
+        for old, new in review.renamed
+    ]
+    lines += [_effect(effect) for effect in review.effects]
+    lines += [_short(need) for need in review.needs if need.short]
+    return ["**What happens:**", "", *_limited(lines, limits)] if lines else []
+
+
+def _effect(effect: Effect) -> str:
+    reasons = [code(reason) for reason in effect.because[:_REASONS]]
+    more = len(effect.because) - _REASONS
+    reasons += [f"{more} more"] if more > 0 else []
+    because = f" ({', '.join(reasons)})" if reasons else ""
+    return f"- **{effect.what}** {code(effect.subject)}: {effect.words}{because}"
+
+
+_REASONS: Final = 4
+
+
+def _short(need: Need) -> str:
+    when = "the rollout asks" if need.after <= need.has else "it asks"
+    return (
+        f"- **waits** for GPUs: {when} for {need.during} of pool {code(need.pool)}, which has "
+        f"{need.has}: pods that need {need.short} of them stay pending"
+    )
+
+
+# --- numbers ------------------------------------------------------------------
+
+
+def _capacity(review: Review) -> list[str]:
+    if not any(need.changes for need in review.needs):
+        return []
+    head = ("pool", "GPU", "has at most", "asked for", "during the rollout", "after it")
+    rows = [
+        (
+            cell(need.pool), cell(need.gpu), _moved(need.had, need.has), str(need.before),
+            f"**{need.during}**" if need.short else str(need.during), str(need.after),
+        )
+        for need in review.needs
+    ]  # fmt: skip
+    return fold("GPUs", table(head, rows))
+
+
+def _moved(before: int, after: int) -> str:
+    return str(after) if before == after else f"{before} → {after}"
+
+
+def _cost(review: Review) -> list[str]:
+    before = review.before.cost if review.before else None
+    after = review.after.cost if review.after else None
+    if before == after or review.broken:
+        return []
+    none = Cost(0, 0, 0)
+    old, new = before or none, after or none
+    rows = [
+        ("fewest that may run", *_dollars(old.least, new.least)),
+        ("most that may run", *_dollars(old.most, new.most)),
+    ]
+    body = table(("nodes", "$ a month before", "after", "change"), rows)
+    unknown = max(old.unknown, new.unknown)
+    if unknown:
+        body += ["", f"Not counted: {unknown} whose price is not known."]
+    return fold(f"Cost: {delta(old.most, new.most)} $ a month at most", body)
+
+
+def _dollars(before: float, after: float) -> tuple[str, str, str]:
+    return f"{before:,.2f}", f"{after:,.2f}", delta(before, after)
+
+
+def delta(before: float, after: float) -> str:
+    """`+1,234.50`, `−20.00`, `±0.00`."""
+    moved = after - before
+    if abs(moved) < _CENT:
+        return "±0.00"
+    return f"{'+' if moved > 0 else '−'}{abs(moved):,.2f}"
+
+
+_CENT: Final = 0.005
+
+
+def _infrastructure(review: Review, limits: Limits) -> list[str]:
+    if not review.infrastructure:
+        return []
+    count = len(review.infrastructure)
+    body = [line for change in review.infrastructure for line in change_lines(change)]
+    return fold(f"Infrastructure: {_count(count, 'setting')} differ", _limited(body, limits))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+# --- objects ------------------------------------------------------------------
+
+
+def _releases(review: Review, limits: Limits) -> Iterator[Block]:
+    by_release: dict[str, list[Difference]] = defaultdict(list)
+    for difference in review.differences:
+        by_release[difference.release].append(difference)
+    for release, found in by_release.items():
+        title = f"{tag(release)}: {counted(found)}"
+        body = [line for difference in found for line in _object(review, difference, limits)]
+        rank = 4 if release.startswith("model-") else 5
+        yield Block(f"{review.environment}: {release}", ("", *fold(title, body)), rank)
+
+
+def counted(found: Iterable[Difference]) -> str:
+    """`2 added, 1 changed`."""
+    counts = Counter(_state(difference) for difference in found)
+    return ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state])
+
+
+_STATES: Final = ("added", "changed", "removed")
+
+
+def _state(difference: Difference) -> str:
+    if difference.before is None:
+        return "added"
+    return "removed" if difference.after is None else "changed"
+
+
+def _object(review: Review, difference: Difference, limits: Limits) -> Iterator[str]:
+    state, name = _state(difference), code(str(difference.identity))
+    if state != "changed":
+        side = review.after if state == "added" else review.before
+        manifest = difference.after or difference.before or {}
+        size = sizes(parts_of(manifest, side.pools if side else {}))
+        yield f"- {state} {name}{f': {size}' if size else ''}"
+        return
+    yield f"- changed {name}:"
+    told, schema = _without_schemas(difference)
+    lines = [change_lines(change) for change in told]
+    most = len(lines) if limits.entries is None else limits.entries
+    for entry in lines[:most]:
+        yield from (f"  {line}".rstrip() for line in entry)
+    if len(lines) > most:
+        yield f"  - and {len(lines) - most} more fields"
+    for version, count in schema.items():
+        yield f"  - schema of {code(version)}: {_count(count, 'place')} differ"
+
+
+def _without_schemas(difference: Difference) -> tuple[list[Change], Counter[str]]:
+    """The changes save those in schemas of a CRD, which are counted by version."""
+    if difference.identity.kind != "CustomResourceDefinition":
+        return list(difference.changes), Counter()
+    told: list[Change] = []
+    counts: Counter[str] = Counter()
+    for change in difference.changes:
+        if "schema" in change.path[3:4]:
+            counts[shown(change.path[2:3]).strip("[]")] += 1
+        else:
+            told.append(change)
+    return told, counts
+
+
+def change_lines(change: Change) -> list[str]:
+    """One change, on a line where it fits."""
+    path = _place(change.path)
+    if change.path[-1:] == (ORDER,):
+        return [f"- {_place(change.path[:-1])}: the order of its entries"]
+    before, after = change.before, change.after
+    if _is_long(before) or _is_long(after):
+        return [f"- {path}:", "", *_indented(fold("difference", _diff(before, after))), ""]
+    if before is ABSENT:
+        return [f"- {path}: {'added' if _is_set(change) else f'now {value(after)}'}"]
+    if after is ABSENT:
+        return [f"- {path}: {'removed' if _is_set(change) else f'no longer {value(before)}'}"]
+    return [f"- {path}: {value(before)} → {value(after)}"]
+
+
+def _place(path: Path) -> str:
+    return code(shown(path)) if path else "the object"
+
+
+def _is_set(change: Change) -> bool:
+    """Whether it is a flag without a value."""
+    flag = bool(change.path) and isinstance(change.path[-1], Flag)
+    return flag and True in (change.before, change.after)
+
+
+def value(one: Any) -> str:
+    """A value as code."""
+    return code(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False, default=str))
+
+
+def _is_long(one: Any) -> bool:
+    if isinstance(one, str):
+        return "\n" in one or len(one) > _LONG
+    many = is_mapping(one) or is_sequence(one)
+    return many and len(json.dumps(one, default=str)) > _LONG
+
+
+def _diff(before: Any, after: Any) -> list[str]:
+    old, new = _lines(before), _lines(after)
+    lines = list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]
+    if len(lines) > _LINES:
+        lines = [*lines[:_LINES], f"… and {len(lines) - _LINES} more lines"]
+    return fence("\n".join(lines), "diff")
+
+
+def _lines(one: Any) -> list[str]:
+    if one is ABSENT:
+        return []
+    if isinstance(one, str):
+        return one.splitlines()
+    text: str = yaml.safe_dump(one, sort_keys=True, width=100)  # pyright: ignore[reportUnknownMemberType]
+    return text.splitlines()
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"  {line}".rstrip() for line in lines]
