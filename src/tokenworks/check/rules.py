@@ -68,7 +68,7 @@ _OWN: Final = {
     ),
     "crd-version": (
         "A change keeps the version of a CRD that objects are stored as",
-        "The API server refuses a CRD without a version that status.storedVersions names, and could "
+        "The API server refuses a CRD without a version that status.storedVersions names: it could "
         "not read the objects that are stored as it.",
         "Keep the version beside the new one until every object has been written anew.",
     ),

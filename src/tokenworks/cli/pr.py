@@ -14,7 +14,9 @@ from tokenworks.spec.problems import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
+    from policies import Finding
     from tokenworks.cli.states import Pair
     from tokenworks.review.comment import Comparison
 
@@ -47,15 +49,9 @@ def pr(
 
     Example: ./tokenworks pr --base main
     """
-    from local.toolchain import cache_dir  # noqa: PLC0415 - start-up time of --help
-    from tokenworks.cli.snapshot import snapshot_tools  # noqa: PLC0415
-    from tokenworks.cli.states import pair  # noqa: PLC0415
-    from tokenworks.review.comment import comment  # noqa: PLC0415
-    from tokenworks.review.snapshot import Shelf  # noqa: PLC0415
-    from tokenworks.review.trees import Repository  # noqa: PLC0415
+    from tokenworks.review.comment import comment  # noqa: PLC0415 - start-up time of --help
 
-    repository, shelf = Repository(root()), Shelf(cache_dir() / "snapshots")
-    with pair(repository, base, head, snapshot_tools(), shelf) as states:
+    with _states(base, head) as states:
         comparison = compare(states, base, environments or [])
     text = comment(comparison, whole=whole)
     if out is None or str(out) == "-":
@@ -63,6 +59,25 @@ def pr(
     else:
         out.write_text(text, encoding="utf-8")
     raise typer.Exit(1 if comparison.fails else 0)
+
+
+def _states(base: str, head: str | None) -> AbstractContextManager[Pair]:
+    """This checkout, or a commit of it, and the commit at which it left the base."""
+    from local.toolchain import cache_dir  # noqa: PLC0415 - start-up time of --help
+    from tokenworks.cli.snapshot import snapshot_tools  # noqa: PLC0415
+    from tokenworks.cli.states import pair  # noqa: PLC0415
+    from tokenworks.review.snapshot import Shelf  # noqa: PLC0415
+    from tokenworks.review.trees import Repository  # noqa: PLC0415
+
+    shelf = Shelf(cache_dir() / "snapshots")
+    return pair(Repository(root()), base, head, snapshot_tools(), shelf)
+
+
+def refused_since(base: str, name: str) -> tuple[Finding, ...]:
+    """What no cluster does of the way from a commit to the documents of an environment here."""
+    with _states(base, None) as states:
+        found = compare(states, base, [name]).reviews
+    return tuple(finding for review in found for finding in review.refused)
 
 
 def compare(states: Pair, base: str, only: Sequence[str]) -> Comparison:

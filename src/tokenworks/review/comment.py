@@ -9,7 +9,7 @@ from typing import Final
 
 from tokenworks.review.markdown import cell, code, table
 from tokenworks.review.review import Review
-from tokenworks.review.sections import Block, Limits, blocks, counted, delta
+from tokenworks.review.sections import Block, Limits, blocks, cost_words, counted
 
 MARKER: Final = "<!-- tokenworks-pr -->"
 """First line of every comment: who updates it finds it by this."""
@@ -153,8 +153,7 @@ def _cost(review: Review) -> str:
     after = review.after.cost if review.after else None
     if before is None and after is None:
         return ""
-    moved = delta(before.most if before else 0, after.most if after else 0)
-    return f"{moved} at most" if moved != "±0.00" else "as before"
+    return "as before" if before == after else cost_words(before, after)
 
 
 def _foot(comparison: Comparison) -> list[str]:

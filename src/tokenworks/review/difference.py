@@ -26,7 +26,17 @@ class Change:
     after: Any
 
 
-_KEYS: Final = ("name", "mountPath", "containerPort", "port", "number", "key", "topologyKey", "ip")
+_KEYS: Final = (
+    "name",
+    "mountPath",
+    "containerPort",
+    "port",
+    "number",
+    "key",
+    "topologyKey",
+    "ip",
+    "id",
+)
 """Fields that name the entries of a list, the most telling first."""
 _QUANTITIES: Final = frozenset(
     {"requests", "limits", "capacity", "hard", "allocatable", "overhead"}
@@ -66,6 +76,9 @@ def values(before: Any, after: Any, path: Path) -> Iterator[Change]:
     """What differs between two values at a path."""
     if same(before, after, path):
         return
+    told = structured(before), structured(after)
+    if None not in told:
+        before, after = told
     if is_mapping(before) and is_mapping(after):
         yield from _maps(before, after, path)
     elif is_sequence(before) and is_sequence(after):
@@ -191,11 +204,7 @@ def _flag(
         old, new = _nth(before, position), _nth(after, position)
         many = name == PLAIN or count > 1
         place = (*path, *parts, position) if many else (*path, *parts)
-        one, other = structured(old), structured(new)
-        if one is not None and other is not None:
-            yield from values(one, other, place)
-        elif old != new:
-            yield Change(place, old, new)
+        yield from values(old, new, place)
 
 
 def _nth(values: Sequence[str | None] | None, position: int) -> Any:

@@ -13,7 +13,9 @@ from tokenworks.review.paths import ABSENT, Path, parsed, shown
 from tokenworks.review.snapshot import Snapshot
 from tokenworks.review.workloads import Part, parts_of
 
-What = Literal["restarts", "stops", "replaces nodes", "deletes data", "moves requests", "leaves"]
+What = Literal[
+    "deletes data", "stops", "replaces nodes", "restarts", "moves requests", "starts", "leaves"
+]
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def effects(
 
 
 _ORDER: Final[tuple[What, ...]] = (
-    "deletes data", "stops", "replaces nodes", "restarts", "moves requests", "leaves",
+    "deletes data", "stops", "replaces nodes", "restarts", "moves requests", "starts", "leaves",
 )  # fmt: skip
 
 
@@ -55,6 +57,10 @@ def _of_object(
         yield from _gone(difference, before)
     elif difference.before is not None:
         yield from _changed(difference, after)
+    else:
+        parts = parts_of(difference.after, after.pools if after else {})
+        if any(part.replicas for part in parts):
+            yield Effect("starts", str(difference.identity), sizes(parts))
 
 
 def _gone(difference: Difference, before: Snapshot | None) -> Iterator[Effect]:
@@ -81,13 +87,10 @@ def _changed(difference: Difference, after: Snapshot | None) -> Iterator[Effect]
         yield Effect("stops", name, "its last pod")
     elif restarted:
         yield Effect("restarts", name, _rollout(parts), _reasons(restarted))
-    for change in _in(difference, changes().nodes):
-        yield Effect(
-            "replaces nodes",
-            name,
-            "one after another, as its disruption budget allows",
-            (shown(change.path),),
-        )
+    nodes = tuple(shown(change.path) for change in _in(difference, changes().nodes))
+    if nodes:
+        words = "one after another, as its disruption budget allows"
+        yield Effect("replaces nodes", name, words, nodes)
     moved = [change for change in difference.changes if change.path[-1:] == ("weight",)]
     if difference.identity.kind == "HTTPRoute" and moved:
         yield Effect("moves requests", name, "by weight", tuple(map(_moved, moved)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,13 +26,15 @@ class Verdicts:
 
 
 def verdicts(before: Sequence[Finding], after: Sequence[Finding]) -> Verdicts:
-    """Findings are the same when rule, weight, object and field are: words may hold numbers."""
+    """Findings are the same when rule, weight, object and field are: words may hold numbers, and
+    positions in lists move with what stands before them."""
     new, fixed = _left(after, before), _left(before, after)
     return Verdicts(new, fixed, len(after) - len(new))
 
 
 def _key(finding: Finding) -> tuple[str, str, str, str]:
-    return finding.rule, finding.severity, finding.object, finding.field
+    field = re.sub(r"\[\d+\]", "[]", finding.field)
+    return finding.rule, finding.severity, finding.object, field
 
 
 def _left(findings: Sequence[Finding], others: Sequence[Finding]) -> tuple[Finding, ...]:

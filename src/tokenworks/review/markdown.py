@@ -37,6 +37,21 @@ def plain(text: str) -> str:
     return re.sub(r"(?i)(://|www\.|\bgh-)", lambda m: f"{m[0][0]}{_BREAK}{m[0][1:]}", line)
 
 
+def prose(text: str) -> str:
+    """Words of our own, in which what stands between backticks is code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # one without its other
+        return plain(text)
+    return "".join(code(p) if n % 2 else _spaced(p) for n, p in enumerate(parts))
+
+
+def _spaced(text: str) -> str:
+    """Plain words with the blanks at their ends."""
+    if not text.strip():
+        return " " if text else ""
+    return f"{' ' * text[0].isspace()}{plain(text)}{' ' * text[-1].isspace()}"
+
+
 def fence(text: str, language: str = "") -> list[str]:
     """The text as a block of its own."""
     lines = [visible(line) for line in masked(text).splitlines()]

@@ -31,7 +31,7 @@ def refusals(
     stay = fields_that_stay([*before.manifests, *after.manifests])
     refused: list[Finding] = []
     for difference in found:
-        refused += _crd(difference, before)
+        refused += _crd(difference)
         refused += [_immutable(difference, change, by) for change, by in fixed(difference, stay)]
     return _not_waived(refused, after)
 
@@ -57,12 +57,20 @@ def _immutable(difference: Difference, change: Change, by: str) -> Finding:
     )
 
 
-def _crd(difference: Difference, before: Snapshot) -> Iterator[Finding]:
+def _crd(difference: Difference) -> Iterator[Finding]:
     old = difference.before
     if difference.identity.kind != "CustomResourceDefinition" or old is None:
         return
     if difference.after is None:
-        yield _removed(difference, old, before)
+        yield Finding(
+            CRD_REMOVAL,
+            "error",
+            str(difference.identity),
+            "",
+            "the CRD goes, and whoever deletes it deletes every object of its kind, others' too",
+            "remove what uses the kind in a change of its own, see that `kubectl get -A` with the "
+            "CRD's name lists nothing, then say so in a waiver",
+        )
         return
     stored, left = _versions(old), _versions(difference.after)
     for version in sorted(name for name in stored if stored[name] and name not in left):
@@ -76,22 +84,6 @@ def _crd(difference: Difference, before: Snapshot) -> Iterator[Finding]:
             f"keep {version} beside the new version until every object has been written anew and "
             "status.storedVersions is without it",
         )
-
-
-def _removed(difference: Difference, crd: Mapping[str, Any], before: Snapshot) -> Finding:
-    group, names = at(crd, "spec", "group"), mapping(at(crd, "spec", "names"))
-    kind, plural = names.get("kind"), names.get("plural")
-    count = sum(identity_of(item).of_kind == f"{group}/{kind}" for item in before.manifests)
-    own = f"; {count} of them {'is' if count == 1 else 'are'} of this environment" if count else ""
-    return Finding(
-        CRD_REMOVAL,
-        "error",
-        str(difference.identity),
-        "",
-        f"the CRD goes, and whoever deletes it deletes every {kind} of the cluster{own}",
-        f"remove what uses {kind} in a change of its own, see that `kubectl get {plural}.{group} "
-        "-A` lists nothing, then say so in a waiver",
-    )
 
 
 def _versions(crd: Mapping[str, Any]) -> dict[str, bool]:

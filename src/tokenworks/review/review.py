@@ -59,13 +59,14 @@ def review(name: str, before: Snapshot | None, after: Snapshot | None) -> Review
     new = None if after is None or after.broken else after
     # Nothing can be told of objects that nobody could render.
     known = (None, None) if after is not None and after.broken else (old, new)
+    was, will = (snapshot.findings if snapshot else () for snapshot in known)
     found = differences(*known)
     return Review(
         name,
         before,
         after,
         found,
-        verdicts(old.findings if old else (), new.findings if new else ()),
+        verdicts(was, will),
         refusals(*known, found),
         effects(*known, found),
         needs(*known, found),

@@ -16,7 +16,7 @@ from policies.tree import is_mapping, is_sequence
 from tokenworks.review.capacity import Need
 from tokenworks.review.difference import ORDER, Change
 from tokenworks.review.effects import Effect, sizes
-from tokenworks.review.markdown import cell, code, fence, fold, plain, table, tag
+from tokenworks.review.markdown import cell, code, fence, fold, prose, table, tag
 from tokenworks.review.objects import Difference
 from tokenworks.review.paths import ABSENT, Flag, Path, shown
 from tokenworks.review.review import Review
@@ -121,7 +121,18 @@ def _errors(review: Review, limits: Limits) -> list[str]:
 
 
 def _list(findings: Sequence[Finding], limits: Limits) -> list[str]:
-    return _limited([_finding(finding) for finding in findings], limits)
+    """Findings that say the same stand below their words."""
+    grouped: dict[tuple[str, str, str], list[Finding]] = defaultdict(list)
+    for finding in findings:
+        grouped[finding.rule, finding.message, finding.remedy].append(finding)
+    lines: list[str] = []
+    for group in grouped.values():
+        if len(group) == 1:
+            lines.append(f"- **{group[0].rule}** {_where(group[0])}: {_words(group[0])}")
+            continue
+        below = _limited([f"- {_where(finding)}" for finding in group], limits)
+        lines.append("\n".join([f"- **{group[0].rule}** {_words(group[0])}:", *_indented(below)]))
+    return [line for entry in _limited(lines, limits) for line in entry.split("\n")]
 
 
 def _limited(lines: Sequence[str], limits: Limits) -> list[str]:
@@ -130,15 +141,16 @@ def _limited(lines: Sequence[str], limits: Limits) -> list[str]:
     return [*lines[: limits.entries], f"- and {len(lines) - limits.entries} more"]
 
 
-def _finding(finding: Finding) -> str:
+def _where(finding: Finding) -> str:
     place = ""
     if finding.file is not None:
         place = f" ({code(finding.file + (f':{finding.line}' if finding.line else ''))})"
     field = f" {code(finding.field)}" if finding.field else ""
-    return (
-        f"- **{finding.rule}** {code(finding.object)}{field}: {plain(finding.message)}. "
-        f"*Remedy:* {plain(finding.remedy)}{place}"
-    )
+    return f"{code(finding.object)}{field}{place}"
+
+
+def _words(finding: Finding) -> str:
+    return f"{prose(finding.message)}. *Remedy:* {prose(finding.remedy)}"
 
 
 def _findings(review: Review, limits: Limits) -> list[str]:
@@ -149,12 +161,10 @@ def _findings(review: Review, limits: Limits) -> list[str]:
     warnings = [f for f in found.new if f.severity != "error"]
     body: list[str] = []
     if warnings:
-        body += ["New warnings:", "", *_list(warnings, limits), ""]
+        body += ["", "New warnings:", "", *_list(warnings, limits)]
     if found.fixed:
-        body += ["Fixed:", "", *_list(found.fixed, limits)]
-    if not body:
-        return [title + "."]
-    return fold(title, body)
+        body += ["", "Fixed:", "", *_list(found.fixed, limits)]
+    return fold(title, body[1:]) if body else [f"{title}."]
 
 
 def _effects(review: Review, limits: Limits) -> list[str]:
@@ -220,10 +230,21 @@ def _cost(review: Review) -> list[str]:
         ("most that may run", *_dollars(old.most, new.most)),
     ]
     body = table(("nodes", "$ a month before", "after", "change"), rows)
+    if old.unknown or new.unknown:
+        body += [
+            "",
+            f"Without prices that are not known: {old.unknown} before, {new.unknown} after.",
+        ]
+    return fold(f"Cost: {cost_words(before, after)}", body)
+
+
+def cost_words(before: Cost | None, after: Cost | None) -> str:
+    """`+1,234.50 $ a month at most`; prices that are not known make it a part of the truth."""
+    none = Cost(0, 0, 0)
+    old, new = before or none, after or none
     unknown = max(old.unknown, new.unknown)
-    if unknown:
-        body += ["", f"Not counted: {unknown} whose price is not known."]
-    return fold(f"Cost: {delta(old.most, new.most)} $ a month at most", body)
+    moved = delta(old.most, new.most)
+    return f"{moved} at most" + (f", without {unknown} not known" if unknown else "")
 
 
 def _dollars(before: float, after: float) -> tuple[str, str, str]:
@@ -246,11 +267,11 @@ def _infrastructure(review: Review, limits: Limits) -> list[str]:
         return []
     count = len(review.infrastructure)
     body = [line for change in review.infrastructure for line in change_lines(change)]
-    return fold(f"Infrastructure: {_count(count, 'setting')} differ", _limited(body, limits))
+    return fold(f"Infrastructure: {_differ(count, 'setting')}", _limited(body, limits))
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def _differ(number: int, noun: str) -> str:
+    return f"{number} {noun}{' differs' if number == 1 else 's differ'}"
 
 
 # --- objects ------------------------------------------------------------------
@@ -299,7 +320,7 @@ def _object(review: Review, difference: Difference, limits: Limits) -> Iterator[
     if len(lines) > most:
         yield f"  - and {len(lines) - most} more fields"
     for version, count in schema.items():
-        yield f"  - schema of {code(version)}: {_count(count, 'place')} differ"
+        yield f"  - schema of {code(version)}: {_differ(count, 'place')}"
 
 
 def _without_schemas(difference: Difference) -> tuple[list[Change], Counter[str]]:
@@ -323,7 +344,7 @@ def change_lines(change: Change) -> list[str]:
         return [f"- {_place(change.path[:-1])}: the order of its entries"]
     before, after = change.before, change.after
     if _is_long(before) or _is_long(after):
-        return [f"- {path}:", "", *_indented(fold("difference", _diff(before, after))), ""]
+        return [f"- {path}:", "", *_indented(fold("difference", _diff(before, after)))]
     if before is ABSENT:
         return [f"- {path}: {'added' if _is_set(change) else f'now {value(after)}'}"]
     if after is ABSENT:
