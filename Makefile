@@ -89,6 +89,15 @@ lock: venv ## resolve the dependencies of pyproject.toml anew into locks/
 verify-lock: venv ## fail when locks/ does not fit pyproject.toml
 	@hack/lock --check
 
+# What a branch is compared with, and the file that gets the comment (-: standard output).
+.PHONY: pr
+pr: venv ## what this branch does to each environment since BASE=origin/main, as a comment (OUT)
+	@$(TW) pr --base $(or $(BASE),origin/main) --out $(or $(OUT),-)
+
+.PHONY: post-comment
+post-comment: ## put the comment FROM=FILE on its pull request (in a workflow: hack/comment.py)
+	@python3 -I hack/comment.py $(FROM)
+
 .PHONY: clean
 clean: ## remove what tests and linters leave; keeps .venv and the toolchain
 	@rm -rf .pytest_cache .ruff_cache .hypothesis

@@ -59,6 +59,7 @@ def check_command(
             help="An environment of stacks/, or files, folders and - for standard input.",
         ),
     ],
+    *,
     output: Annotated[
         Format,
         typer.Option(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tokenworks.cli.context import root
-from tokenworks.errors import UsageError, nearest
+from tokenworks.errors import TokenworksError, UsageError, nearest
 from tokenworks.spec.problems import shown
 
 if TYPE_CHECKING:
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
     from policies import Finding
     from tokenworks.cli.states import Pair
     from tokenworks.review.comment import Comparison
+    from tokenworks.review.review import Review
 
 
 def pr(
+    *,
     base: Annotated[str, typer.Option("--base", metavar="REF", help="What the change goes into.")],
     head: Annotated[
         str | None,
@@ -34,6 +37,14 @@ def pr(
     out: Annotated[
         Path | None, typer.Option("--out", help="File to write; default: standard output.")
     ] = None,
+    infrastructure: Annotated[
+        bool,
+        typer.Option(
+            "--infrastructure/--no-infrastructure",
+            help="Preview, without an account, what changed infrastructure becomes: takes a minute "
+            "an environment.",
+        ),
+    ] = True,
     whole: Annotated[
         bool, typer.Option("--whole", help="Leave nothing out, however long it gets.")
     ] = False,
@@ -52,7 +63,7 @@ def pr(
     from tokenworks.review.comment import comment  # noqa: PLC0415 - start-up time of --help
 
     with _states(base, head) as states:
-        comparison = compare(states, base, environments or [])
+        comparison = compare(states, base, environments or [], preview=infrastructure)
     text = comment(comparison, whole=whole)
     if out is None or str(out) == "-":
         sys.stdout.write(text)
@@ -80,8 +91,14 @@ def refused_since(base: str, name: str) -> tuple[Finding, ...]:
     return tuple(finding for review in found for finding in review.refused)
 
 
-def compare(states: Pair, base: str, only: Sequence[str]) -> Comparison:
+def compare(states: Pair, base: str, only: Sequence[str], *, preview: bool = False) -> Comparison:
     """The environments of two states, those that are named or all.
+
+    Args:
+        states: what is compared.
+        base: what the user calls the first of them.
+        only: environments; none: all.
+        preview: whether infrastructure that changes is previewed.
 
     Raises:
         UsageError: neither state has an environment of that name.
@@ -102,6 +119,8 @@ def compare(states: Pair, base: str, only: Sequence[str]) -> Comparison:
     reviews = [
         review(name, states.before.snapshot(name), states.after.snapshot(name)) for name in moved
     ]
+    if preview:
+        reviews = [_previewed(one, states) for one in reviews]
     assert states.before.commit is not None
     return Comparison(
         base,
@@ -110,3 +129,21 @@ def compare(states: Pair, base: str, only: Sequence[str]) -> Comparison:
         tuple(name for name in chosen if name not in moved),
         tuple(states.before.notes.lines),
     )
+
+
+def _previewed(review: Review, states: Pair) -> Review:
+    """The review with a preview of infrastructure that is there before and after, and differs."""
+    from tokenworks.cli.previews import operations  # noqa: PLC0415 - start-up time of --help
+    from tokenworks.review.review import Preview  # noqa: PLC0415
+
+    sides = (review.before, review.after)
+    if not all(side is not None and side.infrastructure for side in sides):
+        return review
+    if not review.infrastructure and not states.other_program():
+        return review
+    try:
+        folders = states.before.files(), states.after.files()
+        done = Preview(operations(review.environment, *folders))
+    except TokenworksError as error:
+        done = Preview(failed=str(error))
+    return replace(review, preview=done)

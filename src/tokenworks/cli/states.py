@@ -19,6 +19,8 @@ from tokenworks.review.trees import Repository
 
 CODE: Final = ("src", "charts", "policies", "local")
 """What decides what documents render, and how it is judged."""
+PROGRAM: Final = ("components", "__main__.py", "Pulumi.yaml")
+"""What else decides what infrastructure is made."""
 _SHORT: Final = 12
 
 
@@ -80,7 +82,7 @@ class State:
     def _taken(self, name: str) -> Snapshot:
         assert self.commit is not None
         say(f"{name}: rendering it as {self.commit[:_SHORT]} has it")
-        folder = self._files()
+        folder = self.files()
         if not self._own_code():
             return take(folder, name, self.tools)
         done = subprocess.run(
@@ -101,9 +103,10 @@ class State:
         )
         return take(folder, name, self.tools)
 
-    def _files(self) -> Path:
-        """The commit's files, written once."""
-        assert self.commit is not None
+    def files(self) -> Path:
+        """Its files: those here, or the commit's, written once."""
+        if self.commit is None:
+            return self.repository.folder
         folder = self.scratch / self.commit
         return folder if folder.is_dir() else self.repository.export(self.commit, folder)
 
@@ -124,8 +127,14 @@ class Pair:
 
     def differs(self, name: str) -> bool:
         """Whether anything differs that decides what an environment is."""
+        return self._differ((*CODE, *PROGRAM, f"stacks/{name}"))
+
+    def other_program(self) -> bool:
+        """Whether the program differs that makes infrastructure, or what it reads."""
+        return self._differ((*CODE, *PROGRAM))
+
+    def _differ(self, paths: tuple[str, ...]) -> bool:
         assert self.before.commit is not None
-        paths = (*CODE, f"stacks/{name}")
         return self.before.repository.differs(self.before.commit, self.after.commit, paths)
 
 

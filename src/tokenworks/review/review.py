@@ -18,6 +18,25 @@ from tokenworks.review.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
+class Operation:
+    """One thing that is done to a resource of the infrastructure."""
+
+    what: str
+    """create, update, replace, delete, or another word of Pulumi's."""
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a preview of the infrastructure says."""
+
+    operations: tuple[Operation, ...] = ()
+    failed: str = ""
+    """Why there is none."""
+
+
+@dataclass(frozen=True)
 class Review:
     """What happens to one environment."""
 
@@ -34,6 +53,8 @@ class Review:
     infrastructure: tuple[Change, ...]
     renamed: tuple[tuple[str, str], ...]
     """Releases that are the same under another name."""
+    preview: Preview | None = None
+    """None: nobody previewed it."""
 
     @property
     def broken(self) -> str:

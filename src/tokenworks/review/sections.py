@@ -16,7 +16,7 @@ from policies.tree import is_mapping, is_sequence
 from tokenworks.review.capacity import Need
 from tokenworks.review.difference import ORDER, Change
 from tokenworks.review.effects import Effect, sizes
-from tokenworks.review.markdown import cell, code, fence, fold, prose, table, tag
+from tokenworks.review.markdown import cell, code, fence, fold, plain, prose, table, tag
 from tokenworks.review.objects import Difference
 from tokenworks.review.paths import ABSENT, Flag, Path, shown
 from tokenworks.review.review import Review
@@ -175,6 +175,11 @@ def _effects(review: Review, limits: Limits) -> list[str]:
     ]
     lines += [_effect(effect) for effect in review.effects]
     lines += [_short(need) for need in review.needs if need.short]
+    lines += [
+        f"- **{operation.what}s** {code(operation.name)} of the infrastructure"
+        for operation in (review.preview.operations if review.preview else ())
+        if operation.what in ("replace", "delete")
+    ]
     return ["**What happens:**", "", *_limited(lines, limits)] if lines else []
 
 
@@ -263,11 +268,30 @@ _CENT: Final = 0.005
 
 
 def _infrastructure(review: Review, limits: Limits) -> list[str]:
-    if not review.infrastructure:
+    preview = review.preview
+    done = preview.operations if preview else ()
+    if not review.infrastructure and not preview:
         return []
-    count = len(review.infrastructure)
-    body = [line for change in review.infrastructure for line in change_lines(change)]
-    return fold(f"Infrastructure: {_differ(count, 'setting')}", _limited(body, limits))
+    entries = [change_lines(change) for change in review.infrastructure]
+    body = [line for entry in _few(entries, limits, "settings") for line in entry]
+    words = _differ(len(entries), "setting")
+    if preview is not None and preview.failed:
+        words += ", no preview"
+        body += ["", "The preview fails:", "", *fence(_cut(preview.failed, limits))]
+    elif preview is not None:
+        counts = Counter(operation.what for operation in done)
+        words += f", {', '.join(f'{what} {n}' for what, n in counts.items()) or 'nothing is done'}"
+        told = [f"- {plain(o.what)} {code(o.name)} ({code(o.kind)})" for o in done]
+        note = "A preview without an account, from what the base would have made:"
+        body += ["", note, "", *_limited(told, limits)]
+    return fold(f"Infrastructure: {words}", body)
+
+
+def _few(entries: list[list[str]], limits: Limits, what: str) -> list[list[str]]:
+    """As many entries as are told, and a line for the rest."""
+    if limits.entries is None or len(entries) <= limits.entries:
+        return entries
+    return [*entries[: limits.entries], [f"- and {len(entries) - limits.entries} more {what}"]]
 
 
 def _differ(number: int, noun: str) -> str:
@@ -313,12 +337,8 @@ def _object(review: Review, difference: Difference, limits: Limits) -> Iterator[
         return
     yield f"- changed {name}:"
     told, schema = _without_schemas(difference)
-    lines = [change_lines(change) for change in told]
-    most = len(lines) if limits.entries is None else limits.entries
-    for entry in lines[:most]:
-        yield from (f"  {line}".rstrip() for line in entry)
-    if len(lines) > most:
-        yield f"  - and {len(lines) - most} more fields"
+    for entry in _few([change_lines(change) for change in told], limits, "fields"):
+        yield from _indented(entry)
     for version, count in schema.items():
         yield f"  - schema of {code(version)}: {_differ(count, 'place')}"
 
