@@ -1,4 +1,4 @@
-"""Posting a comment: GitHub, played on this machine, says which pull request; the text never does."""
+"""Posting a comment: GitHub, played here, says which pull request; the text never does."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_no_other_pull_request_gets_it(
 def test_what_is_no_comment_is_refused(raw: bytes, tmp_path: Path) -> None:
     file = tmp_path / "comment.md"
     file.write_bytes(raw)
-    with pytest.raises(RefusedError, match="comment.md"):
+    with pytest.raises(RefusedError, match=r"comment\.md"):
         text_of(file)
 
 

@@ -295,17 +295,23 @@ def injection(folder: Path) -> None:
 
 @case
 def huge(folder: Path) -> None:
-    """More objects than a comment can tell of."""
+    """More than a comment can tell of."""
+    text = "".join(f"line {n} of many that somebody wrote\n" for n in range(180))
     team(folder, "manifests", "many.yaml").write_text(
         "---\n".join(
             yaml.safe_dump(
                 {
                     "apiVersion": "v1", "kind": "ConfigMap",
-                    "metadata": {"name": f"{'many-' * 20}{n:04}", "namespace": "research"},
+                    "metadata": {"name": f"many-{n:04}", "namespace": "research"},
                     "data": {"n": str(n)},
                 }
             )
             for n in range(1500)
         )
     )  # fmt: skip
+
+    def longer(document: Any) -> None:
+        document["data"] |= {f"text-{n:02}": text for n in range(20)}
+
+    changed(team(folder, "manifests", "notes.yaml"), longer)
     replaced(team(folder, "models", "chat.yaml"), "replicas: 2", "replicas: 3")

@@ -51,7 +51,7 @@ def steps_of(pulumi: engine.Engine, folder: Path) -> list[Step]:
 def _said(done: subprocess.CompletedProcess[str]) -> str:
     """What went wrong: Pulumi says it in its JSON, or beside it."""
     try:
-        told = json.loads(done.stdout).get("diagnostics") or []
+        told: list[dict[str, Any]] = json.loads(done.stdout).get("diagnostics") or []
     except (ValueError, AttributeError):
         return f"{done.stderr}{done.stdout[-2000:]}".strip()
     errors = [str(d.get("message")).strip() for d in told if d.get("severity") == "error"]

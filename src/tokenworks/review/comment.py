@@ -48,7 +48,7 @@ class Comparison:
 
 def comment(comparison: Comparison, *, whole: bool = False) -> str:
     """The text, which GitHub takes unless it is to be whole."""
-    limits = Limits(None, None) if whole else Limits()
+    limits = Limits(None, None, None) if whole else Limits()
     head, foot = _head(comparison), _foot(comparison)
     parts = [b for review in comparison.seen for b in blocks(review, limits)]
     if whole:

@@ -56,7 +56,7 @@ def _of_object(
     if difference.after is None:
         yield from _gone(difference, before)
     elif difference.before is not None:
-        yield from _changed(difference, after)
+        yield from _changed(difference, before, after)
     else:
         parts = parts_of(difference.after, after.pools if after else {})
         if any(part.replicas for part in parts):
@@ -79,14 +79,18 @@ def _gone(difference: Difference, before: Snapshot | None) -> Iterator[Effect]:
         yield Effect("stops", name, sizes(parts))
 
 
-def _changed(difference: Difference, after: Snapshot | None) -> Iterator[Effect]:
-    name, manifest = str(difference.identity), difference.after or {}
-    parts = parts_of(manifest, after.pools if after else {})
+def _changed(
+    difference: Difference, before: Snapshot | None, after: Snapshot | None
+) -> Iterator[Effect]:
+    name = str(difference.identity)
+    old = parts_of(difference.before or {}, before.pools if before else {})
+    new = parts_of(difference.after or {}, after.pools if after else {})
+    runs = any(part.replicas for part in new) or not new
     restarted = restarting(difference)
-    if restarted and parts and not any(part.replicas for part in parts):
-        yield Effect("stops", name, "its last pod")
-    elif restarted:
-        yield Effect("restarts", name, _rollout(parts), _reasons(restarted))
+    if not runs and any(part.replicas for part in old):
+        yield Effect("stops", name, sizes(old))
+    elif runs and restarted:
+        yield Effect("restarts", name, _rollout(new), _reasons(restarted))
     nodes = tuple(shown(change.path) for change in _in(difference, changes().nodes))
     if nodes:
         words = "one after another, as its disruption budget allows"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from policies.pods import pods_of
 from policies.tree import at, mapping, sequence
@@ -73,8 +73,8 @@ def _prepared(manifest: Manifest, entry: Fixed) -> Manifest:
 def _map_at(value: dict[str, Any], path: Iterable[str]) -> dict[str, Any]:
     """The map at the path; one of no consequence where there is none."""
     for key in path:
-        inner = value.get(key)
-        value = inner if isinstance(inner, dict) else {}
+        inner: object = value.get(key)
+        value = cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}
     return value
 
 

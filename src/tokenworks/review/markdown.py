@@ -19,9 +19,7 @@ LONGEST: Final = 200
 
 def code(text: str, longest: int = LONGEST) -> str:
     """The text as it is, on one line, between enough backticks; long text is cut."""
-    line = visible(masked(text).replace("\n", " "))
-    if len(line) > longest:
-        line = f"{line[: longest - 1]}…"
+    line = _line(text, longest)
     if not line.strip():
         return "(empty)" if not line else "(blanks)"
     ticks = _ticks(line)
@@ -66,10 +64,14 @@ def fold(title: str, body: Sequence[str]) -> list[str]:
 
 def tag(text: str, longest: int = LONGEST) -> str:
     """The text as code, in HTML."""
-    line = visible(masked(text).replace("\n", " "))
-    if len(line) > longest:
-        line = f"{line[: longest - 1]}…"
+    line = _line(text, longest)
     return f"<code>{html.escape(line)}</code>"
+
+
+def _line(text: str, longest: int) -> str:
+    # A sign that is written out takes more room: what is cut here is cut again.
+    line = visible(masked(text)[: longest + 1].replace("\n", " "))
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -6,6 +6,7 @@ They are findings like those of the rules, and are waived like them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from policies import Context, Finding, Violation
@@ -22,27 +23,36 @@ CRD_REMOVAL: Final = "crd-removal"
 CRD_VERSION: Final = "crd-version"
 
 
+@dataclass(frozen=True)
+class Refusals:
+    """Changes that are refused, and those that somebody answers for."""
+
+    refused: tuple[Finding, ...] = ()
+    waived: tuple[Finding, ...] = ()
+
+
 def refusals(
     before: Snapshot | None, after: Snapshot | None, found: Sequence[Difference]
-) -> tuple[Finding, ...]:
-    """What is refused of the differences of two snapshots, save what is waived in the second."""
+) -> Refusals:
+    """What is refused of the differences of two snapshots; waivers are those of the second."""
     if before is None or after is None:
-        return ()
+        return Refusals()
     stay = fields_that_stay([*before.manifests, *after.manifests])
     refused: list[Finding] = []
     for difference in found:
         refused += _crd(difference)
         refused += [_immutable(difference, change, by) for change, by in fixed(difference, stay)]
-    return _not_waived(refused, after)
+    kept = _not_waived(refused, after)
+    return Refusals(tuple(kept), tuple(finding for finding in refused if finding not in kept))
 
 
-def _not_waived(found: Sequence[Finding], after: Snapshot) -> tuple[Finding, ...]:
+def _not_waived(found: Sequence[Finding], after: Snapshot) -> list[Finding]:
     objects = after.manifests
     places = {str(identity_of(item)): place for place, item in enumerate(objects)}
     pairs = [(Violation(places.get(f.object, NOWHERE), (), f.message, f.remedy), f) for f in found]
     context = Context(waivers=after.waivers, today=after.today)
     kept = apply(objects, context, pairs, every=False, rules=OF_CHANGES)
-    return tuple(finding for _, finding in kept)
+    return [finding for _, finding in kept]
 
 
 def _immutable(difference: Difference, change: Change, by: str) -> Finding:

@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from policies import Finding
 from tokenworks.review.capacity import Need, needs
@@ -48,6 +49,8 @@ class Review:
     differences: tuple[Difference, ...]
     verdicts: Verdicts
     refused: tuple[Finding, ...]
+    waived: tuple[Finding, ...]
+    """What would be refused, and somebody answers for."""
     effects: tuple[Effect, ...]
     needs: tuple[Need, ...]
     infrastructure: tuple[Change, ...]
@@ -82,13 +85,15 @@ def review(name: str, before: Snapshot | None, after: Snapshot | None) -> Review
     known = (None, None) if after is not None and after.broken else (old, new)
     was, will = (snapshot.findings if snapshot else () for snapshot in known)
     found = differences(*known)
+    judged = refusals(*known, found)
     return Review(
         name,
         before,
         after,
         found,
         verdicts(was, will),
-        refusals(*known, found),
+        judged.refused,
+        judged.waived,
         effects(*known, found),
         needs(*known, found),
         _infrastructure(*known),
@@ -97,9 +102,8 @@ def review(name: str, before: Snapshot | None, after: Snapshot | None) -> Review
 
 
 def _infrastructure(before: Snapshot | None, after: Snapshot | None) -> tuple[Change, ...]:
-    old = before.infrastructure if before else {}
-    new = after.infrastructure if after else {}
-    return tuple(values(dict(old), dict(new), ()))
+    old, new = (dict(s.infrastructure) if s else dict[str, Any]() for s in (before, after))
+    return tuple(values(old, new, ()))
 
 
 def renames(found: Sequence[Difference]) -> Iterator[tuple[str, str]]:

@@ -29,6 +29,8 @@ _LONG: Final = 120
 """Characters of a value that is shown on the line; a longer one is folded."""
 _LINES: Final = 200
 """Lines of one folded text."""
+_WIDTH: Final = 1_000
+"""Characters of one of its lines."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Limits:
 
     entries: int | None = MOST
     lines: int | None = _LINES
+    width: int | None = _WIDTH
 
 
 def blocks(review: Review, limits: Limits) -> Iterator[Block]:
@@ -89,10 +92,14 @@ def _broken(review: Review, limits: Limits) -> list[str]:
 
 
 def _cut(text: str, limits: Limits) -> str:
-    lines = text.splitlines()
-    if limits.lines is None or len(lines) <= limits.lines:
-        return text
-    return "\n".join([*lines[: limits.lines], f"… and {len(lines) - limits.lines} more lines"])
+    lines = [_narrow(line, limits) for line in text.splitlines()[: limits.lines]]
+    more = len(text.splitlines()) - len(lines)
+    return "\n".join([*lines, *([f"… and {more} more lines"] if more else [])])
+
+
+def _narrow(line: str, limits: Limits) -> str:
+    cut = limits.width is not None and len(line) > limits.width
+    return f"{line[: limits.width]}…" if cut else line
 
 
 def _whole(review: Review) -> list[str]:
@@ -180,6 +187,7 @@ def _effects(review: Review, limits: Limits) -> list[str]:
         for operation in (review.preview.operations if review.preview else ())
         if operation.what in ("replace", "delete")
     ]
+    lines += [f"- **waived** {finding.rule}: {_where(finding)}" for finding in review.waived]
     return ["**What happens:**", "", *_limited(lines, limits)] if lines else []
 
 
@@ -272,7 +280,7 @@ def _infrastructure(review: Review, limits: Limits) -> list[str]:
     done = preview.operations if preview else ()
     if not review.infrastructure and not preview:
         return []
-    entries = [change_lines(change) for change in review.infrastructure]
+    entries = [change_lines(change, limits) for change in review.infrastructure]
     body = [line for entry in _few(entries, limits, "settings") for line in entry]
     words = _differ(len(entries), "setting")
     if preview is not None and preview.failed:
@@ -307,7 +315,8 @@ def _releases(review: Review, limits: Limits) -> Iterator[Block]:
         by_release[difference.release].append(difference)
     for release, found in by_release.items():
         title = f"{tag(release)}: {counted(found)}"
-        body = [line for difference in found for line in _object(review, difference, limits)]
+        entries = [list(_object(review, difference, limits)) for difference in found]
+        body = [line for entry in _few(entries, limits, "objects") for line in entry]
         rank = 4 if release.startswith("model-") else 5
         yield Block(f"{review.environment}: {release}", ("", *fold(title, body)), rank)
 
@@ -337,7 +346,7 @@ def _object(review: Review, difference: Difference, limits: Limits) -> Iterator[
         return
     yield f"- changed {name}:"
     told, schema = _without_schemas(difference)
-    for entry in _few([change_lines(change) for change in told], limits, "fields"):
+    for entry in _few([change_lines(change, limits) for change in told], limits, "fields"):
         yield from _indented(entry)
     for version, count in schema.items():
         yield f"  - schema of {code(version)}: {_differ(count, 'place')}"
@@ -353,18 +362,28 @@ def _without_schemas(difference: Difference) -> tuple[list[Change], Counter[str]
         if "schema" in change.path[3:4]:
             counts[shown(change.path[2:3]).strip("[]")] += 1
         else:
-            told.append(change)
+            before, after = (_without_schema(v) for v in (change.before, change.after))
+            told.append(Change(change.path, before, after))
     return told, counts
 
 
-def change_lines(change: Change) -> list[str]:
+def _without_schema(version: Any) -> Any:
+    """A version of a CRD without its schema; anything else as it is."""
+    if not is_mapping(version):
+        return version
+    return {key: child for key, child in version.items() if key != "schema"}
+
+
+def change_lines(change: Change, limits: Limits) -> list[str]:
     """One change, on a line where it fits."""
     path = _place(change.path)
     if change.path[-1:] == (ORDER,):
-        return [f"- {_place(change.path[:-1])}: the order of its entries"]
+        moved = sorted(map(str, change.before)) == sorted(map(str, change.after))
+        words = "its entries have another order" if moved else "is written otherwise"
+        return [f"- {_place(change.path[:-1])}: {words}"]
     before, after = change.before, change.after
     if _is_long(before) or _is_long(after):
-        return [f"- {path}:", "", *_indented(fold("difference", _diff(before, after)))]
+        return [f"- {path}:", "", *_indented(fold("difference", _diff(before, after, limits)))]
     if before is ABSENT:
         return [f"- {path}: {'added' if _is_set(change) else f'now {value(after)}'}"]
     if after is ABSENT:
@@ -394,12 +413,10 @@ def _is_long(one: Any) -> bool:
     return many and len(json.dumps(one, default=str)) > _LONG
 
 
-def _diff(before: Any, after: Any) -> list[str]:
+def _diff(before: Any, after: Any, limits: Limits) -> list[str]:
     old, new = _lines(before), _lines(after)
     lines = list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]
-    if len(lines) > _LINES:
-        lines = [*lines[:_LINES], f"… and {len(lines) - _LINES} more lines"]
-    return fence("\n".join(lines), "diff")
+    return fence(_cut("\n".join(lines), limits), "diff")
 
 
 def _lines(one: Any) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -196,15 +197,19 @@ class Shelf:
 
     def put(self, key: str, snapshot: Snapshot) -> None:
         """Keep a snapshot; the oldest goes when there are many. A full disk keeps none."""
-        file = self._file(key)
-        beside = file.with_suffix(".new")
+        beside: Path | None = None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            beside.write_text(snapshot.to_json(), encoding="utf-8")
-            beside.replace(file)
+            with tempfile.NamedTemporaryFile(
+                "w", encoding="utf-8", dir=self.folder, prefix=".", delete=False
+            ) as out:
+                beside = Path(out.name)
+                out.write(snapshot.to_json())
+            beside.replace(self._file(key))
             self._trim()
         except OSError:
-            beside.unlink(missing_ok=True)
+            if beside is not None:
+                beside.unlink(missing_ok=True)
 
     def _trim(self) -> None:
         files = sorted(self.folder.glob("*.json"), key=lambda f: (f.stat().st_mtime, f.name))
