@@ -103,6 +103,15 @@ package-charts: venv tools-fast ## archives of the charts, in dist/
 release-charts: package-charts ## push dist/ to TO=oci://HOST/PATH; SIGN=--sign signs with cosign
 	@$(PY) hack/charts.py release dist $(TO) $(SIGN)
 
+# OUT: the file that gets the comment (-: standard output).
+.PHONY: pr
+pr: venv ## what this branch does to each environment since BASE=origin/main, as a comment (OUT)
+	@$(TW) pr --base $(BASE) --out $(or $(OUT),-)
+
+.PHONY: post-comment
+post-comment: ## put the comment FROM=FILE on its pull request (in a workflow: hack/comment.py)
+	@python3 -I hack/comment.py $(FROM)
+
 .PHONY: clean
 clean: ## remove what tests and linters leave; keeps .venv and the toolchain
 	@rm -rf .pytest_cache .ruff_cache .hypothesis

@@ -17,6 +17,9 @@ from policies.tree import Unknown, at, mapping
 PREFIX = "policies.tokenworks.dev/waive."
 """Annotation `policies.tokenworks.dev/waive.RULE: reason; owner; YYYY-MM-DD`."""
 RULE = "waiver"
+OF_CHANGES = frozenset({"immutable-field", "crd-removal", "crd-version"})
+"""Rules about the way from one state of the repository to the next. Whoever sees one state alone
+cannot tell what their waivers waive."""
 NOWHERE = -1
 """Index of the object of a waiver that names none of the set."""
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -62,12 +65,13 @@ def apply(
         if not waived:
             kept.append((violation, finding))
     for position, item in enumerate(written if every else ()):
-        problem = _no_rule(item.waiver.rule, rules)
+        problem = _no_rule(item.waiver.rule, {*rules, *OF_CHANGES})
         if problem is None and item.known:
             problem = _valid(item.waiver, context)
         # A part of an environment does not need all of its waivers.
         whole = item.index is not None or context.whole
-        if problem is None and position not in used and whole:
+        unseen = item.waiver.rule in OF_CHANGES
+        if problem is None and position not in used and whole and not unseen:
             problem = f"waives nothing: {item.waiver.rule} finds nothing in {item.waiver.object}"
         if problem:
             kept.append(_about(objects, item, problem))

@@ -84,6 +84,15 @@ def copy_tree(target: Path) -> Path:
     return target
 
 
+def with_history(folder: Path) -> None:
+    """Make the copy a repository whose one commit is all of it."""
+    somebody = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.com")
+    for words in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "-m", "all")):
+        subprocess.run(
+            ["git", "-C", str(folder), *somebody, *words], stdin=subprocess.DEVNULL, check=True
+        )
+
+
 def run(step: Step, folder: Path) -> str | None:
     """Run one command as a reader would type it; None, or what went wrong."""
     done = subprocess.run(

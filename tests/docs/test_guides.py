@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.guide import ROOT, Step, copy_tree, missing, run, steps
+from tests.docs.guide import ROOT, Step, copy_tree, missing, run, steps, with_history
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +18,10 @@ SLOW = [g for g in GUIDES if any(s.e2e for s in steps((ROOT / "docs" / g).read_t
 def follow(guide: str, folder: Path, e2e: bool) -> None:
     """Run a guide from its top; without the cluster, only the steps that need none."""
     copy = copy_tree(folder)
-    for step in steps((ROOT / "docs" / guide).read_text()):
+    found = steps((ROOT / "docs" / guide).read_text())
+    if any("--base" in step.command for step in found):
+        with_history(copy)
+    for step in found:
         if step.e2e and not e2e:
             continue
         problem = run(step, copy)

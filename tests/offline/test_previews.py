@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.offline.previews import Step, changes, edited, previewed, remembered, steps_of, summary
+from tests.offline.previews import edited, previewed, summary
 from tests.repo.tree import ROOT
 from tokenworks.cli import engine, offline
+from tokenworks.cli.previews import Step, changes, remember, steps_of
+from tokenworks.errors import TokenworksError
 from tokenworks.spec.load import load_stack
 
 pytestmark = [pytest.mark.pulumi, pytest.mark.helm, pytest.mark.timeout(600)]
@@ -55,12 +57,12 @@ class Baseline:
 def baseline(_own_state: None) -> Iterator[Baseline]:
     with offline.standin() as port:
         pulumi = next(offline.engines(load_stack(ROOT, "prod"), port))
-        yield Baseline(pulumi, steps_of(pulumi))
+        yield Baseline(pulumi, steps_of(pulumi, ROOT))
 
 
 def after(baseline: Baseline, folder: Path, edit: Callable[[Any], None]) -> dict[str, set[str]]:
     """What a change of prod's document would do to what the baseline made."""
-    remembered(baseline.pulumi, baseline.steps)
+    remember(baseline.pulumi, baseline.steps)
     with edited(folder, "prod") as document:
         edit(document["spec"])
     return changes(steps_of(baseline.pulumi, folder))
@@ -123,8 +125,8 @@ def test_what_a_stack_needs_of_another_and_does_not_find_is_named(
     engine.select(pulumi)
     offline.remember(baseline.pulumi, {"kubeconfig": "x"})
     del tmp_path
-    with pytest.raises(AssertionError) as raised:
-        steps_of(pulumi)
+    with pytest.raises(TokenworksError) as raised:
+        steps_of(pulumi, ROOT)
     assert "stack prod-infrastructure has no output weights" in str(raised.value)
 
 
@@ -132,8 +134,8 @@ def test_a_canary_in_the_settings_is_nowhere_in_clear(baseline: Baseline) -> Non
     """A secret of the stack's settings stays out of state, preview and rendered files."""
     canary = "canary-3f1c9a7e52"
     engine.run(baseline.pulumi, ["config", "set", "--secret", "canary", canary], quiet=True)
-    remembered(baseline.pulumi, baseline.steps)
-    said = json.dumps(steps_of(baseline.pulumi))
+    remember(baseline.pulumi, baseline.steps)
+    said = json.dumps(steps_of(baseline.pulumi, ROOT))
     files = [f for f in baseline.pulumi.folder.rglob("*") if f.is_file()]
     assert canary not in said
     assert [str(f) for f in files if canary.encode() in f.read_bytes()] == []

@@ -103,6 +103,20 @@ LAYERS = (
         "checks anyone's manifests, without a cluster",
     ),
     Layer(
+        "src/tokenworks/review/*",
+        (
+            "tokenworks.review",
+            "tokenworks.check",
+            "tokenworks.render",
+            "tokenworks.spec",
+            "tokenworks.catalog",
+            "tokenworks.errors",
+            "policies",
+            "yaml",
+        ),
+        "two states of the repository as data; Git is the one program it runs",
+    ),
+    Layer(
         "src/tokenworks/versions/*",
         (
             "tokenworks.versions",

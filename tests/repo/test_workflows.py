@@ -12,11 +12,24 @@ import pytest
 import yaml
 
 from tests.repo.tree import ROOT, files, text_of
+from tokenworks.cli.main import build
 
 OPT_IN = {
     "engine": "fetches 2.5 GB and keeps 5.5 GB; `make test` asks for neither",
 }
 """Markers that `make test` leaves out, each with the reason; it has its own target and workflow."""
+
+RIGHTS = {
+    ("pull-request-comment.yaml", "post"): {"actions": "read", "pull-requests": "write"},
+    ("merge.yaml", "staging"): {"id-token": "write"},
+    ("merge.yaml", "prod"): {"id-token": "write"},
+    ("release.yaml", "charts"): {"packages": "write", "id-token": "write"},
+}
+"""Jobs that may do more than read the repository, and what."""
+MINUTES = {"merge.yaml": 180}
+"""Workflows whose jobs may take longer than 90 minutes."""
+OTHERS = ("ct lint --config ct.yaml",)
+"""Commands of workflows that are neither ours nor make's."""
 
 WORKFLOWS = [f for f in files() if f.startswith(".github/workflows/")]
 
@@ -37,11 +50,30 @@ def test_actions_are_pinned_by_commit_and_name_their_release(file: str) -> None:
         assert re.search(r"uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line), line
 
 
+def jobs(file: str) -> list[tuple[str, dict[Any, Any]]]:
+    return list(load(file)["jobs"].items())
+
+
+def base_of(file: str) -> str:
+    return file.rsplit("/", 1)[-1]
+
+
 @pytest.mark.parametrize("file", WORKFLOWS)
-def test_a_workflow_may_only_read(file: str) -> None:
-    workflow = load(file)
-    assert workflow["permissions"] == {"contents": "read"}
-    assert all("permissions" not in job for job in workflow["jobs"].values())
+def test_a_workflow_may_only_read_and_a_job_no_more_than_is_listed(file: str) -> None:
+    assert load(file)["permissions"] == {"contents": "read"}
+    for name, job in jobs(file):
+        more = RIGHTS.get((base_of(file), name))
+        wanted = None if more is None else {"contents": "read", **more}
+        assert job.get("permissions") == wanted, name
+
+
+def test_every_right_is_of_a_job_that_is_there() -> None:
+    assert set(RIGHTS) <= {(base_of(file), name) for file in WORKFLOWS for name, _ in jobs(file)}
+
+
+def checkouts(file: str) -> list[dict[Any, Any]]:
+    steps = [step for _, job in jobs(file) for step in job["steps"]]
+    return [step for step in steps if step.get("uses", "").startswith("actions/checkout@")]
 
 
 @pytest.mark.parametrize("file", WORKFLOWS)
@@ -49,29 +81,84 @@ def test_pull_requests_of_strangers_see_no_secret(file: str) -> None:
     # YAML 1.1 reads the key `on` as true.
     assert "pull_request_target" not in load(file)[True]
     assert "secrets." not in text_of(file)
-    checkouts = [
-        step
-        for job in load(file)["jobs"].values()
-        for step in job["steps"]
-        if step.get("uses", "").startswith("actions/checkout@")
-    ]
-    assert checkouts
-    assert all(step["with"]["persist-credentials"] is False for step in checkouts)
+    assert checkouts(file)
+    assert all(step["with"]["persist-credentials"] is False for step in checkouts(file))
+
+
+def test_who_may_write_runs_no_code_of_a_pull_request() -> None:
+    for file in WORKFLOWS:
+        writes = [
+            name for name, job in jobs(file) if "write" in (job.get("permissions") or {}).values()
+        ]
+        if not writes:
+            continue
+        assert not {"pull_request", "issue_comment"} & set(load(file)[True]), file
+        own = {"${{ github.event.repository.default_branch }}", None}
+        assert {step["with"].get("ref") for step in checkouts(file)} <= own, file
+        if "workflow_run" in load(file)[True]:
+            assert all(step["with"].get("ref") for step in checkouts(file)), file
+
+
+@pytest.mark.parametrize("file", WORKFLOWS)
+def test_nothing_that_others_choose_stands_in_a_command(file: str) -> None:
+    """Branches and titles are text of strangers: a shell gets them as variables alone."""
+    commands = [step["run"] for _, job in jobs(file) for step in job["steps"] if "run" in step]
+    assert not [command for command in commands if "${{" in command]
 
 
 @pytest.mark.parametrize("file", WORKFLOWS)
 def test_a_newer_push_ends_the_older_run_and_every_job_ends(file: str) -> None:
     workflow = load(file)
-    assert workflow["concurrency"]["cancel-in-progress"] is True
-    assert all(job["timeout-minutes"] <= 90 for job in workflow["jobs"].values())
+    most = MINUTES.get(base_of(file), 90)
+    assert all(job["timeout-minutes"] <= most for _, job in jobs(file))
+    if "concurrency" in workflow:
+        assert workflow["concurrency"]["cancel-in-progress"] is True
+        return
+    # What changes an environment is not stopped half-way, and is alone on it.
+    groups = [job["concurrency"] for _, job in jobs(file)]
+    assert all(group["cancel-in-progress"] is False for group in groups)
+    assert len({group["group"] for group in groups}) == len(groups)
 
 
-def test_every_command_of_a_workflow_exists() -> None:
+def test_every_environment_on_aws_is_deployed_by_a_job_with_its_approval() -> None:
+    """One after the other, by the token of the run: no key is kept anywhere."""
+    found = jobs(".github/workflows/merge.yaml")
+    on_aws = {
+        file.split("/")[1]
+        for file in files()
+        if re.fullmatch(r"stacks/[^/]+/environment.yaml", file)
+        and yaml.safe_load(text_of(file))["spec"]["cluster"]["provider"] == "aws"
+    }
+    assert {job["environment"] for _, job in found} == on_aws
+    for place, (name, job) in enumerate(found):
+        assert job["environment"] == name
+        assert job["steps"][-1]["run"] == f"./tokenworks up {name} --yes"
+        assert job.get("needs") == (found[place - 1][0] if place else None)
+        assert any("configure-aws-credentials@" in step.get("uses", "") for step in job["steps"])
+
+
+def command_of(line: str) -> list[str]:
+    """The words of a command, without who runs it."""
+    return [w for w in shlex.split(line) if w != "sudo" and not w.startswith("--preserve-env")]
+
+
+@pytest.mark.parametrize("file", WORKFLOWS)
+def test_every_command_of_a_workflow_is_one_that_people_can_type(file: str) -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", text_of("Makefile"), re.MULTILINE))
-    targets |= {f"verify-{x}" for x in ("schemas", "charts", "docs", "rendered")}
-    for file in WORKFLOWS:
-        for target in re.findall(r"\bmake ([a-z0-9-]+)", text_of(file)):
-            assert target in targets, f"{file}: make {target}"
+    targets |= {f"verify-{x}" for x in ("grammar", "schemas", "charts", "docs", "rendered")}
+    commands = [command.name for command in build().registered_commands]
+    for _, job in jobs(file):
+        for step in job["steps"]:
+            for line in step.get("run", "").splitlines():
+                program, *words = command_of(line)
+                if line in OTHERS:
+                    continue
+                if program == "make":
+                    assert words[0] in targets, f"{file}: {line}"
+                elif program == "./tokenworks":
+                    assert words[0] in commands, f"{file}: {line}"
+                else:
+                    assert (ROOT / program).stat().st_mode & 0o111, f"{file}: {line}"
 
 
 def test_make_alone_lists_every_target() -> None:

@@ -53,6 +53,25 @@ _OWN: Final = {
         "An exception that nobody answers for, or that outlives its reason, hides the next fault.",
         "Mend what it waives and remove it, or argue for it anew with a later day.",
     ),
+    "immutable-field": (
+        "A change leaves alone what cannot change",
+        "Selectors, claims, the queue of a running workload and what a queue has counted are fixed "
+        "when an object is made: the cluster refuses the update, after other objects of the same "
+        "change have been applied. Replacing the object instead stops its pods first.",
+        "Give the release another name, so that a new object stands beside the old one. Where the "
+        "object may be deleted first, say so in a waiver.",
+    ),
+    "crd-removal": (
+        "A change keeps the CRDs that are there",
+        "With a CRD go all objects of its kind, those of other teams and environments too.",
+        "Remove what uses the kind first; remove the CRD in a change of its own, with a waiver.",
+    ),
+    "crd-version": (
+        "A change keeps the version of a CRD that objects are stored as",
+        "The API server refuses a CRD without a version that status.storedVersions names: it could "
+        "not read the objects that are stored as it.",
+        "Keep the version beside the new one until every object has been written anew.",
+    ),
     "empty-render": (
         "A release renders objects",
         "A release without objects looks like success and installs nothing.",

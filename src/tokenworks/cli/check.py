@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tokenworks.cli.context import begun, environments, load, render_tools, root, say
+from tokenworks.cli.pr import refused_since
 from tokenworks.errors import TokenworksError, UsageError, nearest
 from tokenworks.spec.problems import shown
 
@@ -58,6 +59,7 @@ def check_command(
             help="An environment of stacks/, or files, folders and - for standard input.",
         ),
     ],
+    *,
     output: Annotated[
         Format,
         typer.Option(
@@ -84,6 +86,14 @@ def check_command(
             help="Check what runs in this namespace of ENV's cluster.",
         ),
     ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base",
+            metavar="REF",
+            help="Refuse what ENV cannot change since REF too: fixed fields, CRDs that go.",
+        ),
+    ] = None,
 ) -> None:
     """Check manifests: probes, GPU limits, digests, NetworkPolicies and more.
 
@@ -102,6 +112,8 @@ def check_command(
     Example: helm template my-chart | ./tokenworks check -
 
     Example: ./tokenworks check local --live research
+
+    Example: ./tokenworks check prod --base main
     """
     named = [target for target in targets if _is_environment(target)]
     if named and len(targets) > 1:
@@ -115,12 +127,16 @@ def check_command(
             f"--live wants the name of a namespace, found {shown(live) if live else 'nothing'}; "
             "allowed: lower-case letters, digits and dashes, at most 63"
         )
+    if base is not None and (not named or live is not None):
+        raise UsageError("--base wants an environment of stacks/ alone: check ENV --base REF")
     from tokenworks.check.report import FORMATS  # noqa: PLC0415 - start-up time of --help
 
     if named and live is not None:
         found = _live(named[0], live, profile)
     else:
         found = _environment(named[0], profile) if named else _paths(targets, profile)
+    if base is not None:
+        found = replace(found, findings=(*found.findings, *refused_since(base, named[0])))
     report = replace(found, level=level.value)
     print(FORMATS[output.value](report))
     if output in (Format.JSON, Format.SARIF):

@@ -22,6 +22,7 @@ from tokenworks.cli import (
     local,
     new,
     picks,
+    pr,
     promote,
     render,
     versions,
@@ -49,6 +50,7 @@ def build() -> typer.Typer:
     app.command("chat")(chat.chat)
     app.command("picks")(picks.picks)
     app.command("promote")(promote.promote)
+    app.command("pr")(pr.pr)
     app.command("render")(render.render_command)
     app.command("check")(check.check_command)
     app.command("cost")(cost.cost)
