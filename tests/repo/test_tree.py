@@ -211,7 +211,9 @@ def anchors(text: str) -> set[str]:
 
 
 def test_links_lead_somewhere() -> None:
-    for file in (f for f in files() if f.endswith(".md")):
+    # Comments on changes quote what somebody wrote to lead astray.
+    ours = (f for f in files() if f.endswith(".md") and not f.startswith("tests/review/"))
+    for file in ours:
         text = re.sub(r"```.*?```", "", text_of(file), flags=re.DOTALL)
         for link in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)", text):
             target, _, anchor = link.partition("#")
