@@ -20,7 +20,11 @@ _ROUTE_PARENT = '.status.parents[0].conditions[?(@.type=="{}")].status'
 _WAIT_FOR: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     ("apiextensions.k8s.io", "CustomResourceDefinition"): ("condition=Established",),
     ("apiregistration.k8s.io", "APIService"): ("condition=Available",),
-    ("argoproj.io", "Application"): ("jsonpath={.status.health.status}=Healthy",),
+    # Nothing is healthy too, until the repository has been read.
+    ("argoproj.io", "Application"): (
+        "jsonpath={.status.sync.status}=Synced",
+        "jsonpath={.status.health.status}=Healthy",
+    ),
     ("gateway.networking.k8s.io", "Gateway"): ("condition=Programmed",),
     ("gateway.networking.k8s.io", "HTTPRoute"): tuple(
         f"jsonpath={{{_ROUTE_PARENT.format(kind)}}}=True" for kind in ("Accepted", "ResolvedRefs")

@@ -229,7 +229,8 @@ def _files(image: Image, sources: _Sources) -> Tree:
         tree.file(path, _program(program, sources), 0o755)
     for module, chosen in image.module.items():
         for file, path in chosen.items():
-            tree.file(path, module_dir(module) / file)
+            # Modules keep no modes.
+            tree.file(path, module_dir(module) / file, 0o755 if file.endswith(".sh") else 0o644)
     for folder, place in image.copy_.items():
         for source in _sources_of(folder):
             tree.file(f"{place}/{source.relative_to(ROOT / folder)}", source)

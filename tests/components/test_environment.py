@@ -208,7 +208,8 @@ def test_an_application_is_awaited_after_its_project_and_only_our_commands_delet
     found = built([Release("begin", "delivery", "argocd", (application, project))])
     assert found["Application:argocd/all"].depends_on == {"AppProject:argocd/p"}
     notes = found["Application:argocd/all"].inputs["metadata"]["annotations"]
-    assert notes["pulumi.com/waitFor"] == "jsonpath={.status.health.status}=Healthy"
+    assert "jsonpath={.status.sync.status}=Synced" in notes["pulumi.com/waitFor"]
+    assert "jsonpath={.status.health.status}=Healthy" in notes["pulumi.com/waitFor"]
     assert [r.name for r in found.values() if r.protected] == ["Application:argocd/all"]
 
 
