@@ -319,8 +319,9 @@ class TestBuild:
         said: list[str] = []
         ensure("helm", progress=said.append)
         assert said[0] == f"Building 1 program(s) once, into {place / 'cache'}:"
-        assert said[1] == "  → building helm v4.3.1 (renders charts)"
-        assert re.fullmatch(r"  ✓ building helm v4\.3\.1 \(renders charts\) \(\d+:\d\d\)", said[2])
+        title = f"building helm v4.3.1 ({pins().programs['helm'].why})"
+        assert said[1] == f"  → {title}"
+        assert re.fullmatch(rf"  ✓ {re.escape(title)} \(\d+:\d\d\)", said[2])
 
     def test_two_runs_at_once_build_once(self, place: Path) -> None:
         gate = place / "gate"
@@ -485,7 +486,7 @@ class TestRefusals:
         assert build.go_env()["GOTOOLCHAIN"] == "local"
 
     def test_an_unknown_program(self) -> None:
-        known = r"unknown program 'helmm'; known: argocd, bbr, conftest, coredns,"
+        known = r"unknown program 'helmm'; known: argocd, bbr, charts, conftest, coredns,"
         with pytest.raises(UsageError, match=known):
             ensure("helmm")
 

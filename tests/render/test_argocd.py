@@ -34,8 +34,8 @@ def delivered(stack: Stack, **settings: Any) -> Stack:
 
 
 @pytest.fixture(scope="module")
-def tools(helm: Path) -> RenderTools:
-    return RenderTools(helm, module_dir)
+def tools(renderer: Path) -> RenderTools:
+    return RenderTools(renderer, module_dir)
 
 
 @pytest.fixture(scope="module")
