@@ -42,7 +42,8 @@ class Program:
 def build(program: Program) -> None:
     """Register every resource of the stack, and export what others read."""
     if program.stack.environment.spec.cluster.provider != "aws":
-        _export(_environment(program, cluster_of(program.stack, program.kubeconfig)))
+        cluster = cluster_of(program.stack, program.kubeconfig)
+        _export(_environment(program, cluster, program.released()))
         return
     # Takes a third of a second that the others need not wait.
     from components.aws import layers  # noqa: PLC0415
@@ -56,7 +57,8 @@ def build(program: Program) -> None:
     cluster = ClusterArgs(made.kubeconfig, None, layers.identity(program.stack))
     if tuple(program.layers) == ("serving",):
         _reads_platform(program)
-    environment = _environment(program, cluster, layers.gateway_annotations(made))
+    releases = layers.keyed(made, program.released())
+    environment = _environment(program, cluster, releases, layers.gateway_annotations(made))
     if "platform" in program.layers:
         layers.platform(program.stack, made, environment)
     _export(environment)
@@ -75,10 +77,11 @@ def _reads_platform(program: Program) -> None:
 def _environment(
     program: Program,
     cluster: ClusterArgs,
+    releases: Sequence[Rendered],
     gateway_annotations: Mapping[str, pulumi.Input[str]] | None = None,
 ) -> Environment:
     told = gateway_annotations or {}
-    args = EnvironmentArgs(cluster, program.released(), _served(program), told)
+    args = EnvironmentArgs(cluster, releases, _served(program), told)
     return Environment(program.stack.name, args)
 
 

@@ -99,7 +99,8 @@ class ControlPlane(pulumi.ComponentResource):
         )
         for kind, arns in (("admin", args.admins), ("viewer", args.viewers)):
             for arn in arns:
-                self._enter(f"{name}-{kind}-{arn.rpartition('/')[2]}", arn, kind, args.tags)
+                # With its path: roles of two paths may have one name.
+                self._enter(f"{name}-{kind}-{arn.partition(':role/')[2]}", arn, kind, args.tags)
         for number, network in enumerate(args.networks):
             self._reach(f"{name}-from-{number}", network, args.tags)
         self.register_outputs({"name": self.name, "endpoint": self.endpoint})

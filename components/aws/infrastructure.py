@@ -36,6 +36,8 @@ class Infrastructure(pulumi.ComponentResource):
     weights: dict[str, pulumi.Output[str]]
     """Where weights are: bucket, and what mounts the file system; empty without."""
     certificate: pulumi.Output[str] | None
+    volumes_key: pulumi.Output[str]
+    """ARN of the key of disks."""
 
     def __init__(
         self, name: str, args: InfrastructureArgs, opts: pulumi.ResourceOptions | None = None
@@ -51,7 +53,7 @@ class Infrastructure(pulumi.ComponentResource):
         self._opts = pulumi.ResourceOptions(parent=self, providers=[provider])
         foundation = Foundation(f"{name}-foundation", FoundationArgs(plan), self._opts)
         control = self._control_plane(name, plan, foundation)
-        key = foundation.volumes_key.arn
+        self.volumes_key = key = foundation.volumes_key.arn
         early = AddonsArgs(control.name, plan.addons(before_nodes=True), plan.tags, key)
         first = Addons(f"{name}-first", early, self._opts)
         nodes = Nodes(

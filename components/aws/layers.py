@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import pulumi
 
@@ -16,7 +16,12 @@ from components.references import Reference
 from tokenworks.errors import TokenworksError
 from tokenworks.render.aws import AwsPlan, plan_of
 from tokenworks.render.aws.load_balancer import CERTIFICATE
-from tokenworks.spec.stack import Stack
+from tokenworks.render.aws.storage import KEY_PARAMETER
+from tokenworks.render.release import Release as Rendered
+from tokenworks.spec.stack import Manifest, Stack
+
+_KEY: Final = "volumesKey"
+_CLASS: Final = "StorageClass"
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,8 @@ class Made:
     weights: Mapping[str, pulumi.Output[Any]]
     certificate: pulumi.Output[str] | None
     """Of the gateway's name; None where it has none."""
+    volumes_key: pulumi.Output[str]
+    """ARN of the key of disks."""
     exports: Mapping[str, Any]
 
 
@@ -42,26 +49,49 @@ def infrastructure(stack: Stack, user: int, *, read: bool) -> Made:
     """The infrastructure, made in this stack or read from the environment's own for it."""
     plan = plan_of(stack)
     if read:
-        wanted = ["kubeconfig", *(("weights",) if plan.spec.weights else ())]
+        wanted = ["kubeconfig", _KEY, *(("weights",) if plan.spec.weights else ())]
         wanted += ["certificate"] if plan.certified else []
         reference = Reference(f"{stack.name}-infrastructure", wanted)
         found = reference.output("weights") if plan.spec.weights else None
         weights = {} if found is None else {k: _part(found, k) for k in _files(plan)}
         certificate = reference.output("certificate") if plan.certified else None
-        return Made(plan, reference.output("kubeconfig"), weights, certificate, {})
+        key = reference.output(_KEY)
+        return Made(plan, reference.output("kubeconfig"), weights, certificate, key, {})
     made = Infrastructure(stack.name, InfrastructureArgs(plan, user))
-    exports: dict[str, Any] = {}
-    exports["kubeconfig"] = made.kubeconfig
+    exports: dict[str, Any] = {"kubeconfig": made.kubeconfig, _KEY: made.volumes_key}
     if made.weights:
         exports["weights"] = made.weights
     if made.certificate is not None:
         exports["certificate"] = made.certificate
-    return Made(plan, made.kubeconfig, made.weights, made.certificate, exports)
+    key = made.volumes_key
+    return Made(plan, made.kubeconfig, made.weights, made.certificate, key, exports)
 
 
 def gateway_annotations(made: Made) -> dict[str, pulumi.Input[str]]:
     """What the gateway's load balancer is told of things that were made for it."""
     return {} if made.certificate is None else {CERTIFICATE: made.certificate}
+
+
+def keyed(made: Made, releases: Sequence[Rendered]) -> list[Rendered]:
+    """The releases, with the number of the key of disks where its name stood.
+
+    Both make disks, but the driver compares what a class says with the key of the disk that is
+    copied, and by its name it would refuse every clone of a claim (pkg/driver/controller.go of
+    kubernetes-sigs/aws-ebs-csi-driver v1.63.1).
+    """
+    return [
+        replace(release, objects=tuple(_keyed(o, made.volumes_key) for o in release.objects))
+        if any(o["kind"] == _CLASS for o in release.objects)
+        else release
+        for release in releases
+    ]
+
+
+def _keyed(manifest: Manifest, key: pulumi.Output[str]) -> Manifest:
+    parameters: Manifest = manifest.get("parameters") or {}
+    if manifest["kind"] != _CLASS or KEY_PARAMETER not in parameters:
+        return manifest
+    return {**manifest, "parameters": {**parameters, KEY_PARAMETER: key}}
 
 
 def platform(stack: Stack, made: Made, environment: Environment) -> None:

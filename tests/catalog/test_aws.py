@@ -10,8 +10,11 @@ from pydantic import ValidationError
 
 from tokenworks.catalog.aws import Accelerated, instances, zones_by_region
 from tokenworks.catalog.aws.addons import ADDONS, Addon, AddonCatalogue, addon_catalogue
+from tokenworks.catalog.aws.images import node_images
+from tokenworks.catalog.aws.registries import regional, registries
 from tokenworks.catalog.gpus import gpu_types
 from tokenworks.spec.aws import KubernetesVersion
+from tokenworks.spec.common import Image
 
 FAMILIES = {
     "g5", "g6", "g6e", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300", "p6e-gb200",
@@ -123,3 +126,51 @@ def test_a_version_without_a_source_is_refused() -> None:
     data["addons"]["coredns"]["1.35"]["source"] = None
     with pytest.raises(ValidationError):
         AddonCatalogue.model_validate(data)
+
+
+# Releases of node images
+
+
+@pytest.mark.parametrize(
+    ("release", "there"),
+    [
+        ("1.35 6 20260714", True),
+        ("1.35 6 20260728", True),
+        ("1.35 5 20260714", False),
+        ("1.35 7 20260714", False),
+        ("1.35 6 20260715", False),  # between two days, both of which have one
+        ("1.35 5 20260520", True),  # of that day only the day is known; 4 and 5 are around it
+        ("1.35 6 20260520", False),
+        ("1.34 9 20260728", True),  # not said of that version, and 9 was the last that is
+        ("1.34 8 20260728", False),
+        ("1.35 12 20270101", True),  # later than what is known
+        ("1.34 1 20251112", True),  # earlier
+    ],
+)
+def test_what_is_known_of_releases_refuses_only_what_was_not(release: str, there: bool) -> None:
+    minor, patch, day = release.split()
+    assert node_images().released(minor, int(patch), day) is there
+
+
+def test_every_minor_version_that_a_document_may_name_has_a_release() -> None:
+    for minor in get_args(KubernetesVersion):
+        newest = node_images().newest(minor, 3)
+        assert len(newest) == 3
+        assert newest == sorted(newest, key=lambda text: text.partition("-")[2], reverse=True)
+
+
+# Registries
+
+
+def test_only_regions_that_are_known_have_a_registry_of_another_account() -> None:
+    assert set(registries().accounts) <= set(zones_by_region())
+    assert registries().account not in registries().accounts.values()
+
+
+def test_only_eks_own_images_are_another_regions() -> None:
+    theirs = Image(repository="602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/x", tag="v1")
+    assert regional(theirs, "me-south-1") == Image(
+        repository="558608220178.dkr.ecr.me-south-1.amazonaws.com/eks/x", tag="v1"
+    )
+    other = Image(repository="public.ecr.aws/eks/x", tag="v1")
+    assert regional(other, "me-south-1") == other

@@ -214,8 +214,8 @@ class TestUp:
         assert pool.resources == {
             "nvidia.com/gpu": 8,
             "vpc.amazonaws.com/efa": 32,
-            # What eight pods with EFA ask for.
-            "hugepages-2Mi": 8 * 5 * 2**30,
+            # What pods with EFA on all eight GPUs ask for.
+            "hugepages-2Mi": 5 * 2**30,
         }
         assert pool.topology == ("topology.tokenworks.dev/rack", "kubernetes.io/hostname")
         assert pool.taints == (("kwok.x-k8s.io/node", "fake", "NoSchedule"),)

@@ -16,7 +16,7 @@ from tokenworks.catalog.bill import bill
 
 pytestmark = pytest.mark.e2e
 Object = dict[str, Any]
-KINDS = ("ec2nodeclasses.karpenter.k8s.aws", "nodepools.karpenter.sh")
+KINDS = ("ec2nodeclasses.karpenter.k8s.aws", "nodepools.karpenter.sh", "nodeoverlays.karpenter.sh")
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,8 @@ def _dry(platform: Platform, folder: Path, objects: list[Object], check: bool) -
 def test_the_api_server_takes_every_pool(served: Platform, tmp_path: Path) -> None:
     objects = karpenter_objects()
     said = _dry(served, tmp_path, objects, check=True).stdout
-    assert len(said.splitlines()) == len(objects) == 2 * len(POOLS)
+    with_efa = [name for name in POOLS if name.startswith("p5")]
+    assert len(said.splitlines()) == len(objects) == 2 * len(POOLS) + len(with_efa)
 
 
 def _same_place_twice(node_class: Object) -> None:
@@ -66,6 +67,14 @@ def _two_ways_to_name_a_reservation(node_class: Object) -> None:
 
 def _an_alias_without_a_version(node_class: Object) -> None:
     node_class["spec"]["amiSelectorTerms"] = [{"alias": "al2023"}]
+
+
+def test_an_overlay_that_would_change_memory_is_refused(served: Platform, tmp_path: Path) -> None:
+    overlay = next(o for o in karpenter_objects() if o["kind"] == "NodeOverlay")
+    overlay["spec"]["capacity"]["memory"] = "1Ti"
+    done = _dry(served, tmp_path, [overlay], check=False)
+    assert done.returncode != 0
+    assert "is invalid" in done.stdout
 
 
 @pytest.mark.parametrize(

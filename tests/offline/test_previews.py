@@ -14,7 +14,7 @@ import pytest
 from tests.offline.previews import edited, previewed, summary
 from tests.repo.tree import ROOT
 from tokenworks.cli import engine, offline
-from tokenworks.cli.previews import Step, changes, remember, steps_of
+from tokenworks.cli.previews import UNKNOWN, Step, changes, remember, steps_of
 from tokenworks.errors import TokenworksError
 from tokenworks.spec.load import load_stack
 
@@ -43,6 +43,21 @@ def test_the_tree_is_the_reviewed_one(name: str, stacks: list[str]) -> None:
     for stack, steps in found.items():
         assert {step["op"] for step in steps} <= {"create", "read"}
         assert summary(steps) == (GOLDEN / f"{stack}.txt").read_text()
+    assert class_keys(found) == [
+        UNKNOWN if name == "staging" else recorded("prod-infrastructure")["volumesKey"]
+    ]
+
+
+def class_keys(found: dict[str, list[Step]]) -> list[str]:
+    """What StorageClasses call the key of disks: its number, known once it is made."""
+    states = [step["newState"] for steps in found.values() for step in steps]
+    classes = [s["inputs"] for s in states if s["type"].endswith(":StorageClass")]
+    return [inputs["parameters"]["kmsKeyId"] for inputs in classes]
+
+
+def recorded(stack: str) -> dict[str, Any]:
+    """Outputs that stand in for a stack's own."""
+    return json.loads((ROOT / f"stacks/Pulumi.{stack}.outputs.json").read_text())
 
 
 @dataclass(frozen=True)
@@ -127,7 +142,9 @@ def test_what_a_stack_needs_of_another_and_does_not_find_is_named(
     del tmp_path
     with pytest.raises(TokenworksError) as raised:
         steps_of(pulumi, ROOT)
-    assert "stack prod-infrastructure has no output weights" in str(raised.value)
+    assert "stack prod-infrastructure has no output volumesKey, weights, certificate" in str(
+        raised.value
+    )
 
 
 def test_a_canary_in_the_settings_is_nowhere_in_clear(baseline: Baseline) -> None:

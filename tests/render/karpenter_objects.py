@@ -1,11 +1,11 @@
-"""NodePools and EC2NodeClasses of every way to have a pool made by Karpenter."""
+"""NodePools, EC2NodeClasses and NodeOverlays of every way to have a pool made by Karpenter."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tests.components.aws.environments import G6, P5, changed, plan
-from tokenworks.render.aws.karpenter import node_class, node_pool
+from tokenworks.render.aws.karpenter import pool_objects
 
 RESERVED = "cr-0123456789abcdef0"
 _KARPENTER = {"manager": "karpenter", "minNodes": 0}
@@ -20,6 +20,6 @@ POOLS: dict[str, dict[str, Any]] = {
 
 
 def karpenter_objects(**aws: Any) -> list[dict[str, Any]]:
-    """Both objects of each pool; `aws` goes over the cluster's settings."""
+    """Everything that Karpenter is told of each pool; `aws` goes over the cluster's settings."""
     found = plan(POOLS, **aws)
-    return [o for p in found.pools for o in (node_class(found, p, 65532), node_pool(p))]
+    return [o for pool in found.pools for o in pool_objects(found, pool, 65532)]

@@ -9,13 +9,22 @@ import pytest
 
 from local.toolchain import module_dir
 from tests.components.aws.environments import ACCOUNT, G6, P5, changed, plan
+from tests.render import aws_stacks
 from tests.render.karpenter_objects import karpenter_objects
 from tokenworks.catalog.bill import bill
+from tokenworks.catalog.network import load_networks
 from tokenworks.check.conform import validate_schemas
 from tokenworks.check.schemas import build_schemas
 from tokenworks.render.aws import AwsPlan
-from tokenworks.render.aws.karpenter import karpenter_values, node_class, node_pool
-from tokenworks.render.helm import parse
+from tokenworks.render.aws.karpenter import (
+    karpenter,
+    karpenter_values,
+    node_class,
+    node_pool,
+    pool_objects,
+)
+from tokenworks.render.helm import RenderTools, parse
+from tokenworks.spec.common import quantity_value
 
 P5K = changed(P5, manager="karpenter")
 
@@ -63,6 +72,35 @@ def test_how_capacity_is_bought(purchase: str, capacity: str) -> None:
     assert class_.get("capacityReservationSelectorTerms") == terms
 
 
+def test_huge_pages_of_efa_nodes_are_told_as_no_instance_type_has_them() -> None:
+    """Pods with EFA ask for them: for Karpenter no node would fit, and none would ever be made."""
+    found, _, _ = made(P5K)
+    _, _, overlay = pool_objects(found, found.pools[0], 65532)
+    assert overlay["kind"] == "NodeOverlay"
+    (only,) = overlay["spec"]["requirements"]
+    assert only == {"key": "karpenter.sh/nodepool", "operator": "In", "values": ["it"]}
+    asked, told = load_networks()["efa"].hugepages, overlay["spec"]["capacity"]
+    assert asked.keys() == told.keys()
+    assert all(quantity_value(asked[name]) <= quantity_value(told[name]) for name in asked)
+    without, _, _ = made(changed(G6, manager="karpenter", minNodes=0))
+    assert len(pool_objects(without, without.pools[0], 65532)) == 2
+    assert "featureGates" not in karpenter_values(without)["settings"]
+
+
+@pytest.mark.helm
+@pytest.mark.parametrize(("manager", "gate"), [("karpenter", "true"), ("node-group", "false")])
+def test_the_controller_heeds_overlays_where_there_are_any(
+    manager: str, gate: str, helm: Path
+) -> None:
+    stack = aws_stacks.changed(pools={"p5": {"manager": manager, "minNodes": 0}})
+    releases = {r.name: r for r in karpenter(stack, RenderTools(helm, module_dir))}
+    release = releases["karpenter"]
+    (deployment,) = [o for o in release.objects if o["kind"] == "Deployment"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (gates,) = [e["value"] for e in container["env"] if e["name"] == "FEATURE_GATES"]
+    assert f"NodeOverlay={gate}" in gates
+
+
 def test_images_are_pinned_by_the_date_of_their_release() -> None:
     _, class_, _ = made(P5K)
     assert class_["amiSelectorTerms"] == [{"alias": "al2023@v20260728"}]
@@ -96,7 +134,8 @@ def test_never_more_gpus_than_quota_counts_on_and_never_a_node_in_use() -> None:
 def test_the_controller_knows_its_cluster_and_its_queue() -> None:
     found, _, _ = made(P5K)
     settings = karpenter_values(found)["settings"]
-    assert settings == {"clusterName": "test", "interruptionQueue": "test-interruptions"}
+    assert settings["clusterName"] == "test"
+    assert settings["interruptionQueue"] == "test-interruptions"
     assert ACCOUNT not in str(karpenter_values(found))
 
 
@@ -117,14 +156,14 @@ def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.kubeconform
 def test_every_pool_fits_the_crds_of_the_pinned_version(kubeconform: Path, schemas: Path) -> None:
     objects = karpenter_objects()
-    assert {o["kind"] for o in objects} == {"EC2NodeClass", "NodePool"}
+    assert {o["kind"] for o in objects} == {"EC2NodeClass", "NodePool", "NodeOverlay"}
     assert validate_schemas(objects, kubeconform, schemas) == []
 
 
 @pytest.mark.kubeconform
-@pytest.mark.parametrize("place", [0, 1])
-def test_a_misspelt_field_would_be_found(place: int, kubeconform: Path, schemas: Path) -> None:
-    broken = karpenter_objects()[place]
+@pytest.mark.parametrize("kind", ["EC2NodeClass", "NodePool", "NodeOverlay"])
+def test_a_misspelt_field_would_be_found(kind: str, kubeconform: Path, schemas: Path) -> None:
+    broken = next(o for o in karpenter_objects() if o["kind"] == kind)
     broken["spec"]["tagz"] = {}
     (finding,) = validate_schemas([broken], kubeconform, schemas)
     assert "tagz" in finding.message

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from local.toolchain import module_dir
 from tests.render import aws_stacks
+from tokenworks.catalog.bill import bill
+from tokenworks.check.context import context_of
 from tokenworks.render.aws import plan_of
 from tokenworks.render.aws.gpu_operator import gpu_operator
 from tokenworks.render.aws.node_software import node_software
@@ -88,7 +93,7 @@ def test_ours_get_the_folders_they_need_and_no_privileges(tools: RenderTools) ->
     sockets = ["/var/lib/kubelet/device-plugins"]
     assert paths == {
         "nvidia-device-plugin": sockets,
-        "efa-device-plugin": sockets,
+        "efa-device-plugin": [*sockets, "/dev/infiniband"],
         "dcgm-exporter": ["/var/lib/kubelet/pod-resources"],
         "gpu-feature-discovery": ["/etc/kubernetes/node-feature-discovery/features.d", "/sys"],
     }
@@ -96,6 +101,56 @@ def test_ours_get_the_folders_they_need_and_no_privileges(tools: RenderTools) ->
         (container,) = found[name]["containers"]
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert "privileged" not in container["securityContext"]
+
+
+def chart_of_the_efa_plugin(helm: Path) -> dict[str, Any]:
+    """The DaemonSet that AWS's own chart makes, in the version of the toolchain's module."""
+    module = bill().components["aws-load-balancer-controller"].module
+    assert module is not None
+    folder = module_dir(module) / "stable/aws-efa-k8s-device-plugin"
+    command = [str(helm), "template", "efa", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return next(o for o in yaml.safe_load_all(done.stdout) if o["kind"] == "DaemonSet")
+
+
+def test_the_efa_plugin_sees_what_its_own_chart_shows_it(tools: RenderTools, helm: Path) -> None:
+    theirs = chart_of_the_efa_plugin(helm)["spec"]["template"]["spec"]
+    ours = daemons(changed(), tools)["efa-device-plugin"]
+    mounted = [
+        {m["mountPath"].rstrip("/") for m in pod["containers"][0]["volumeMounts"]}
+        for pod in (ours, theirs)
+    ]
+    assert mounted[1] - mounted[0] == {"/opt/aws/neuron"}, "Trainium's, which no engine here has"
+    assert ours["hostNetwork"] is theirs["hostNetwork"] is True
+
+
+def test_the_efa_plugin_is_not_older_than_its_chart_says(helm: Path) -> None:
+    (container,) = chart_of_the_efa_plugin(helm)["spec"]["template"]["spec"]["containers"]
+    theirs, ours = container["image"], bill().image("efa-device-plugin", "plugin")
+    assert theirs.rpartition(":")[0] == ours.repository
+    assert _numbers(theirs.rpartition(":")[2]) <= _numbers(str(ours.tag))
+
+
+def _numbers(tag: str) -> list[int]:
+    return [int(part) for part in re.findall(r"[0-9]+", tag)]
+
+
+@pytest.mark.parametrize(
+    ("region", "host"),
+    [
+        ("us-east-1", "602401143452.dkr.ecr.us-east-1.amazonaws.com"),
+        ("eu-south-1", "590381155156.dkr.ecr.eu-south-1.amazonaws.com"),
+    ],
+)
+def test_eks_own_images_come_from_the_registry_of_the_region(
+    region: str, host: str, tools: RenderTools
+) -> None:
+    zones = [f"{region}a", f"{region}b"]
+    stack = aws_stacks.changed({"region": region, "zones": zones})
+    image = daemons(stack, tools)["efa-device-plugin"]["containers"][0]["image"]
+    assert image.startswith(f"{host}/eks/aws-efa-k8s-device-plugin:")
+    # An image without a digest is no finding of its own while the bill has none.
+    assert image in context_of(stack, ()).unresolved_images
 
 
 def test_labels_of_gpus_are_read_where_they_are_written(tools: RenderTools) -> None:

@@ -20,6 +20,15 @@ def test_devices_are_shared_like_gpus() -> None:
     assert roles(model())["engine"].resources.devices == {}
 
 
+def test_huge_pages_are_shared_like_gpus() -> None:
+    """A node has 10256Mi of them: with 5Gi for each pod, two pods would be all that fit."""
+    asked = {
+        kind: roles(variants()[kind])[role].resources.devices["hugepages-2Mi"]
+        for kind, role in (("group", "engine"), ("split", "decode"))
+    }
+    assert asked == {"group": "5Gi", "split": "1280Mi"}
+
+
 def test_tcp_between_roles_opens_the_release_and_rdma_does_not() -> None:
     over_tcp = model(topology={"kind": "disaggregated", "network": "tcp"}, pool="l4")
     assert {role.open_to for role in roles(over_tcp).values()} == {"release"}

@@ -32,7 +32,9 @@ class NetworkFacts(Document):
     all_to_all: tuple[str, ...] = Field(
         min_length=1, description="How tokens may travel to experts; the first by default."
     )
-    hugepages: dict[str, Quantity] = Field(description="What a pod with its devices asks for too.")
+    hugepages: dict[str, Quantity] = Field(
+        description="What a pod with all devices of a node asks for too; others ask for a share."
+    )
     rdma: bool = Field(description="Needs devices and locked memory.")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from policies import RULES, Context, Finding
 from policies.model import Level, Waiver
+from tokenworks.catalog.aws.registries import regional
 from tokenworks.catalog.bill import bill
 from tokenworks.catalog.engines import load_engines
 from tokenworks.errors import did_you_mean
@@ -92,8 +93,10 @@ def _unresolved(stack: Stack) -> Iterator[str]:
 
 
 def _images(stack: Stack) -> Iterator[Image]:
+    aws = stack.environment.spec.cluster.aws
     for component in bill().components.values():
-        yield from component.images.values()
+        for image in component.images.values():
+            yield image if aws is None else regional(image, aws.region)
     for engine in load_engines().engines.values():
         for version in engine.versions.values():
             yield from (i for i in (version.image, version.cpu, version.efa) if i is not None)

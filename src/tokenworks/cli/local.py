@@ -53,13 +53,13 @@ def _pool(name: str, pool: NodePool) -> Pool:
 
 
 def _huge_pages(pool: NodePool) -> dict[str, int]:
-    """Bytes of huge pages of a simulated node, for a pod with the devices on every GPU. The real
+    """Bytes of huge pages of a simulated node: what pods with all its devices ask for. The real
     node has what the machine has, which the kubelet alone may say."""
     network = pool_network(pool)
     if not pool.simulated or network is None:
         return {}
     asked = load_networks()[network].hugepages
-    return {name: int(quantity_value(each)) * pool.gpus_per_node for name, each in asked.items()}
+    return {name: int(quantity_value(each)) for name, each in asked.items()}
 
 
 def cluster_spec(environment: Environment) -> ClusterSpec:

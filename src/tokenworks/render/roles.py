@@ -239,7 +239,15 @@ def _devices(release: Release, role: RoleLayout, network: NetworkFacts | None) -
     if network is None or not network.rdma or pool is None or pool.rdma is None or not gpus:
         return {}
     share = max(1, pool.rdma.per_node * gpus // pool.gpus_per_node)
-    return {pool.rdma.resource: str(share), **network.hugepages}
+    return {pool.rdma.resource: str(share), **_huge_pages(network, gpus, pool.gpus_per_node)}
+
+
+def _huge_pages(network: NetworkFacts, gpus: int, of: int) -> dict[str, str]:
+    """Its share of those too: a node has some for all its pods, not for each as many."""
+    return {
+        name: size if gpus == of else mebibytes(quantity_value(size) * gpus / of // 2**21 * 2**21)
+        for name, size in network.hugepages.items()
+    }
 
 
 def _disk(stated: str, weights: WeightsValues, scratch: ScratchValues, lora: Lora | None) -> str:

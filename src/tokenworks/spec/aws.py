@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from tokenworks.catalog.aws import Purchase
 from tokenworks.catalog.aws.addons import ADDONS
-from tokenworks.spec.common import Between, Document, Form, Name, Size, quantity_value, refused
+from tokenworks.spec.common import Between, Document, Form, Size, quantity_value, refused
 
 NODE_DISKS: Final = "/mnt/k8s-disks/0"
 """Where the accelerated images mount the array of a node's NVMe disks."""
@@ -66,7 +66,7 @@ def _one_of(*allowed: int) -> AfterValidator:
 RoleArn = Annotated[
     str,
     Form(
-        r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,128}",
+        r"arn:aws:iam::[0-9]{12}:role/[\w+=,.@/-]{1,128}",
         "the ARN of an IAM role, such as arn:aws:iam::123456789012:role/platform-admin",
         "users and keys that live long are not for clusters: name a role",
     ),
@@ -74,7 +74,7 @@ RoleArn = Annotated[
 SecretArn = Annotated[
     str,
     Form(
-        r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:ecr-pullthroughcache/[\w/+=.@-]+",
+        r"arn:aws:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:ecr-pullthroughcache/[\w/+=.@-]+",
         "the ARN of a secret whose name begins with ecr-pullthroughcache/",
         "ECR reads no other secret",
     ),
@@ -91,6 +91,15 @@ AddonVersion = Annotated[
         "`aws eks describe-addon-versions --kubernetes-version 1.35 --addon-name NAME` lists them",
     ),
 ]
+Prefix = Annotated[
+    str,
+    Form(
+        r"[a-z]([a-z0-9]|-(?=[a-z0-9]))+",
+        "2 to 30 lower-case letters, digits and single dashes, a letter first",
+        max_length=30,
+    ),
+]
+"""Of repositories in ECR (botocore's model of ecr:CreatePullThroughCacheRule)."""
 Registry = Literal[
     "public.ecr.aws", "registry.k8s.io", "quay.io", "registry-1.docker.io", "ghcr.io"
 ]
@@ -217,8 +226,10 @@ class WeightsStore(Document):
     bucket: Annotated[
         str,
         Form(
+            r"(?!xn--|sthree-|amzn-s3-demo-)(?!.*(-s3alias|--ol-s3|--x-s3|--table-s3)$)"
             r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]",
-            "a bucket's name: 3 to 63 lower-case letters, digits and dashes",
+            "a bucket's name: 3 to 63 lower-case letters, digits and dashes, without the "
+            "beginnings and ends that S3 keeps for itself, such as xn-- and -s3alias",
             "names are unique over all accounts: put yours into it",
         ),
     ] = Field(description="Name of the bucket that is made.")
@@ -302,7 +313,7 @@ class AwsCluster(Document):
         default=NodeSoftware(), description="Who installs what on GPU nodes."
     )
     weights: WeightsStore | None = Field(default=None, description="Bucket and file system.")
-    registry_cache: dict[Name, CachedRegistry] = Field(
+    registry_cache: dict[Prefix, CachedRegistry] = Field(
         default_factory=dict[str, CachedRegistry],
         description="Prefix of repositories in ECR: the registry they are copies of.",
     )

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from tokenworks.catalog.aws import Accelerated, instances, zones_by_region
 from tokenworks.catalog.aws.addons import ADDONS, addon_catalogue
+from tokenworks.catalog.aws.images import node_images
 from tokenworks.catalog.gpus import gpu_types
 from tokenworks.errors import did_you_mean
 from tokenworks.spec.aws import NODE_DISKS, AwsCluster, AwsPool
+from tokenworks.spec.aws_account_rules import check_account
 from tokenworks.spec.common import duration_seconds
 from tokenworks.spec.environment import Environment, NodePool
 from tokenworks.spec.layout import layout
@@ -44,7 +47,7 @@ class _Pool:
 
     @property
     def has_efa(self) -> bool:
-        return self.pool.rdma is not None
+        return self.pool.rdma is not None and self.instance.efa_interfaces > 0
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -69,6 +72,7 @@ def check_aws(environment: Sourced[Environment]) -> Iterator[Problem]:
     yield from _software(environment, spec.cluster.aws)
     yield from _hostname(environment, spec.cluster.aws)
     yield from _certificate(environment, spec.cluster.aws)
+    yield from check_account(environment, spec.cluster.aws)
     for name, pool in spec.node_pools.items():
         if pool.aws is not None:
             yield from _pool(environment, name, pool, pool.aws, spec.cluster.aws)
@@ -148,13 +152,40 @@ def _of_other_region(zone: str, region: str) -> str | None:
 
 def _release(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
     version, release = cluster.kubernetes_version, cluster.node_release
-    if release != "unresolved" and not release.startswith(f"{version}."):
+    if release == "unresolved":
+        return
+    path: FieldPath = (*_CLUSTER, "nodeRelease")
+    whole, _, day = release.partition("-")
+    minor, _, patch = whole.rpartition(".")
+    if minor != version:
         yield environment.problem(
-            (*_CLUSTER, "nodeRelease"),
+            path,
             f"found {release}, but kubernetesVersion is {version}",
             f"a release of {version}",
             "raise both together",
         )
+    elif not _is_day(day):
+        yield environment.problem(
+            path,
+            f"found {release}, and {day} is no day",
+            "a release such as 1.35.6-20260728",
+            "it ends in year, month and day",
+        )
+    elif not node_images().released(minor, int(patch), day):
+        yield environment.problem(
+            path,
+            f"found {release}, and there was no such release",
+            f"the newest that are known: {', '.join(node_images().newest(minor, 3))}",
+            "name one of the releases of awslabs/amazon-eks-ami; later ones are taken as they are",
+        )
+
+
+def _is_day(text: str) -> bool:
+    try:
+        datetime.strptime(text, "%Y%m%d")
+    except ValueError:
+        return False
+    return True
 
 
 def _addons(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
@@ -424,6 +455,10 @@ def _pool_zones(item: _Pool) -> Iterator[Problem]:
                 _of_other_region(zone, item.cluster.region)
                 or "name one of these, or add it to the cluster's zones",
             )
+        elif zone in item.aws.zones[:place]:
+            yield item.problem(
+                ("aws", "zones", place), f"found {zone} twice", "each zone once", "remove one"
+            )
     if item.has_efa and len(set(item.zones)) > 1:
         yield item.problem(
             ("aws", "zones"),
@@ -443,7 +478,7 @@ def _capacity(item: _Pool) -> Iterator[Problem]:
             listed(sold, "none"),
             "name one of these",
         )
-    if item.aws.reserved and len(set(item.zones)) > 1:
+    if item.aws.reserved and not item.has_efa and len(set(item.zones)) > 1:
         yield item.problem(
             ("aws", "zones"),
             f"a {item.aws.purchase} lies in one zone, found {', '.join(item.zones)}",
@@ -459,7 +494,7 @@ def _placement(item: _Pool) -> Iterator[Problem]:
     if item.aws.purchase == "capacity-block":
         found = "found true, but the nodes of a capacity block lie close together anyway"
         yield item.problem(path, found, "false", "remove it")
-    elif len(set(item.zones)) > 1:
+    elif not item.has_efa and len(set(item.zones)) > 1:
         yield item.problem(
             path,
             f"found true, but a cluster placement group lies in one zone, and the pool has "

@@ -258,7 +258,7 @@ def _as_meant(text: str, complaint: _Complaint) -> str | None:
     if masked(text) != text:  # in another spelling nobody would see that it is a credential
         return None
     for other in (dashed(text), snaked(text)):
-        if pattern and re.fullmatch(pattern, other) and len(text) <= _SHORT:
+        if pattern and other != text and re.fullmatch(pattern, other) and len(text) <= _SHORT:
             return f"write {other}"
     return None
 

@@ -53,6 +53,14 @@ def test_access_is_by_entries_and_the_creator_has_none() -> None:
     }
 
 
+def test_roles_of_one_name_on_two_paths_have_an_entry_each() -> None:
+    found = built(access={"admins": [f"{ROLE}team-a/deploy", f"{ROLE}team-b/deploy"]})
+    entries = of(found, "eks:AccessEntry")
+    assert sorted(e.inputs["principalArn"] for e in entries) == [
+        f"{ROLE}team-a/deploy", f"{ROLE}team-b/deploy",
+    ]  # fmt: skip
+
+
 def test_networks_that_may_reach_it_are_named_one_by_one() -> None:
     admins = [f"{ROLE}admin"]
     found = built(access={"admins": admins, "networks": ["172.16.0.0/16", "172.18.0.0/20"]})

@@ -34,6 +34,8 @@ def karpenter_values(plan: AwsPlan) -> dict[str, Any]:
         "clusterName": plan.cluster,
         "interruptionQueue": f"{plan.cluster}-interruptions",
     }
+    if any(huge_pages(pool) for pool in plan.managed_by("karpenter")):
+        values["settings"]["featureGates"] = {"nodeOverlay": True}
     return values
 
 
@@ -45,12 +47,18 @@ def karpenter(stack: Stack, tools: RenderTools) -> list[Release]:
         return []
     user = load_engines().engine("vllm").user
     objects = charted("karpenter", karpenter_values(plan), tools)
-    made = tuple(o for p in pools for o in (node_class(plan, p, user), node_pool(p)))
+    made = tuple(o for pool in pools for o in pool_objects(plan, pool, user))
     return [
         crd_release("karpenter-crds", crds(bill().components["karpenter"], tools)),
         Release("karpenter", "operators", "karpenter", objects, ("karpenter-crds",)),
         Release("karpenter-pools", "platform", "", made, ("karpenter", "karpenter-crds")),
     ]
+
+
+def pool_objects(plan: AwsPlan, pool: PoolPlan, user: int) -> list[Manifest]:
+    """Everything that Karpenter is told of a pool."""
+    overlay = [node_overlay(pool)] if huge_pages(pool) else []
+    return [node_class(plan, pool, user), node_pool(pool), *overlay]
 
 
 def node_class(plan: AwsPlan, pool: PoolPlan, user: int) -> Manifest:
@@ -121,6 +129,19 @@ def node_pool(pool: PoolPlan) -> Manifest:
         },
     }  # fmt: skip
     return _object("karpenter.sh/v1", "NodePool", pool.name, spec)
+
+
+def huge_pages(pool: PoolPlan) -> dict[str, str]:
+    """What a node of the pool reserves of them."""
+    return {name: size for name, size in pool.resources.items() if name.startswith("hugepages-")}
+
+
+def node_overlay(pool: PoolPlan) -> Manifest:
+    """Huge pages, which no instance type has of itself: pods with EFA ask for them, and without
+    this Karpenter finds no node that they would fit on."""
+    name = {"key": "karpenter.sh/nodepool", "operator": "In", "values": [pool.name]}
+    spec = {"requirements": [name], "capacity": huge_pages(pool)}
+    return _object("karpenter.sh/v1alpha1", "NodeOverlay", pool.name, spec)
 
 
 def _object(version: str, kind: str, name: str, spec: dict[str, Any]) -> Manifest:

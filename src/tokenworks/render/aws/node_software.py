@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tokenworks.catalog.aws.registries import regional
 from tokenworks.catalog.bill import bill, upstream_values
 from tokenworks.render.aws.daemons import (
     NAMESPACE,
@@ -27,6 +28,8 @@ from tokenworks.render.release import Release
 from tokenworks.spec.stack import Manifest, Stack
 
 _SOCKETS: Final = Folder("/var/lib/kubelet/device-plugins")
+_INTERFACES: Final = Folder("/dev/infiniband")
+"""Where the plugin finds EFA's devices; without it there are none to offer."""
 _DISCOVERY: Final = "node-feature-discovery"
 _DISCOVERY_CRDS: Final = f"{_DISCOVERY}-crds"
 _METRICS_PORT: Final = 9400
@@ -73,10 +76,11 @@ def _nvidia(plan: AwsPlan) -> Manifest:
 
 
 def _efa(plan: AwsPlan) -> Manifest:
-    image = image_reference(bill().image("efa-device-plugin", "plugin"))
+    image = image_reference(regional(bill().image("efa-device-plugin", "plugin"), plan.spec.region))
     pools = tuple(pool for pool in plan.pools if pool.efa_cards)
     container = {"name": "plugin", "image": image}
-    daemon = daemon_set(Daemon("efa-device-plugin", container, EFA_LABEL, pools, (_SOCKETS,)))
+    folders = (_SOCKETS, _INTERFACES)
+    daemon = daemon_set(Daemon("efa-device-plugin", container, EFA_LABEL, pools, folders))
     # It asks the metadata service, which answers the node alone: pods are a hop too far.
     daemon["spec"]["template"]["spec"]["hostNetwork"] = True
     return daemon

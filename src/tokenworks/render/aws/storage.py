@@ -9,6 +9,8 @@ from tokenworks.render.release import Release
 from tokenworks.spec.stack import Manifest, Stack
 
 CLASS: Final = "ebs"
+KEY_PARAMETER: Final = "kmsKeyId"
+"""Holds the key's name, as its number is known once it is made; delivery puts that in its place."""
 
 
 def disks(stack: Stack) -> list[Release]:
@@ -32,7 +34,7 @@ def storage_class(plan: AwsPlan) -> Manifest:
             "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
         },
         "provisioner": "ebs.csi.aws.com",
-        "parameters": {"type": "gp3", "encrypted": "true", "kmsKeyId": key, **tags},
+        "parameters": {"type": "gp3", "encrypted": "true", KEY_PARAMETER: key, **tags},
         # A volume lies in one zone: where the pod runs is decided first.
         "volumeBindingMode": "WaitForFirstConsumer",
         "allowVolumeExpansion": True,
