@@ -40,8 +40,8 @@ lint: venv ## ruff, formatting, types, YAML
 	@$(PY) -m pyright
 
 .PHONY: bench
-bench: tools ## the table of timings, beside what the plain tools need
-	@$(PY) -m bench
+bench: tools ## the table of timings, beside what the plain tools need (ARGS="--only NAME" for a part)
+	@$(PY) -m bench $(ARGS)
 
 ##@ Change
 .PHONY: fmt
@@ -74,3 +74,44 @@ generate-docs: venv ## reference pages (docs/reference/)
 .PHONY: generate-rendered
 generate-rendered: venv tools-fast ## manifests of the environments that outlive a machine (rendered/)
 	@$(TW) render $$(grep -L 'provider: local' stacks/*/environment.yaml | cut -d/ -f2)
+
+# Runs generate-X in a copy of the tree and compares, so it never touches yours.
+.PHONY: $(addprefix verify-,$(GENERATED))
+$(addprefix verify-,$(GENERATED)): verify-%: venv
+	@hack/verify-generate $*
+
+.PHONY: lock
+lock: venv ## resolve the dependencies of pyproject.toml anew into locks/
+	@hack/lock
+
+.PHONY: verify-lock
+verify-lock: venv ## fail when locks/ does not fit pyproject.toml
+	@hack/lock --check
+
+.PHONY: clean
+clean: ## remove what tests and linters leave; keeps .venv and the toolchain
+	@rm -rf .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+##@ Set up
+.PHONY: venv
+venv: ## the Python environment, with linters and tests
+	@$(TW) venv dev
+
+.PHONY: tools-fast
+tools-fast: venv ## build what renders, lints and validates, once
+	@$(TW) toolchain charts helm kubeconform >/dev/null
+
+.PHONY: tools
+tools: venv ## build the whole toolchain, once (about 25 minutes on two cores)
+	@$(TW) toolchain >/dev/null
+
+.PHONY: engine
+engine: venv ## install the real engine of test-engine into the cache, once (fetches 2.5 GB)
+	@$(PY) -m local.engine >/dev/null
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -75,7 +75,7 @@ def laid(base: Mapping[str, Any], over: Mapping[str, Any]) -> Overlay:
 
 def _sourced(document: D) -> Sourced[D]:
     text = json.dumps(document.model_dump(by_alias=True, mode="json"))
-    return Sourced(document, Path("page.yaml"), read_yaml(text).documents[0])
+    return Sourced(document, Path("page.yaml"), lambda: read_yaml(text).documents[0])
 
 
 def values(engine: str, say: Mapping[str, Any], *, to_compare: bool = False) -> ModelValues | None:

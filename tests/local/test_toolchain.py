@@ -308,7 +308,7 @@ class TestBuild:
         said: list[str] = []
         ensure("helm", progress=said.append)
         assert said[0] == f"Building 1 program(s) once, into {place / 'cache'}:"
-        assert said[1] == "  → building helm v4.3.1 (renders charts)"
+        assert said[1] == "  → building helm v4.3.1 (lints charts)"
         assert re.fullmatch(r"  ✓ building helm v4\.3\.1 \(renders charts\) \(\d+:\d\d\)", said[2])
 
     def test_two_runs_at_once_build_once(self, place: Path) -> None:
@@ -411,7 +411,7 @@ class TestRefusals:
         assert build.go_env()["GOTOOLCHAIN"] == "local"
 
     def test_an_unknown_program(self) -> None:
-        known = r"unknown program 'helmm'; known: bbr, conftest, coredns,"
+        known = r"unknown program 'helmm'; known: bbr, charts, conftest, coredns,"
         with pytest.raises(UsageError, match=known):
             ensure("helmm")
 
