@@ -40,8 +40,8 @@ lint: venv ## ruff, formatting, types, YAML
 	@$(PY) -m pyright
 
 .PHONY: bench
-bench: tools ## the table of timings, beside what the plain tools need
-	@$(PY) -m bench
+bench: tools ## the table of timings, beside what the plain tools need (ARGS="--only NAME" for a part)
+	@$(PY) -m bench $(ARGS)
 
 ##@ Change
 .PHONY: fmt
@@ -123,7 +123,7 @@ venv: ## the Python environment, with linters and tests
 	@$(TW) venv dev
 
 .PHONY: tools-fast
-tools-fast: venv ## build what renders and validates, once
+tools-fast: venv ## build what renders, lints and validates, once
 	@$(TW) toolchain charts helm kubeconform >/dev/null
 
 .PHONY: tools

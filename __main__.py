@@ -24,8 +24,8 @@ from tokenworks.spec.stacks import load_pulumi_stack  # noqa: E402
 def main() -> None:
     """Register every resource of the stack."""
     stack, layers = load_pulumi_stack(ROOT, pulumi.get_stack())
-    helm = toolchain.ensure("helm")["helm"]
-    releases = releases_of(stack, RenderTools(helm, toolchain.module_dir), os.environ)
+    charts = toolchain.ensure("charts")["charts"]
+    releases = releases_of(stack, RenderTools(charts, toolchain.module_dir), os.environ)
     # What was handed over has been checked by who did; plain `pulumi up` is checked here.
     if not handed_over(os.environ):
         refuse(stack, releases, images.local_image_names(), preview=pulumi.runtime.is_dry_run())

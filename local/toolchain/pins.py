@@ -125,7 +125,8 @@ def _program(name: str, data: dict[str, Any]) -> Program:
 @cache
 def pins() -> Pins:
     """The pins of this checkout."""
-    data = yaml.safe_load((HERE / "pins.yaml").read_text())
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # every command waits for it
+    data = yaml.load((HERE / "pins.yaml").read_text("utf-8"), Loader=loader)
     return Pins(
         go=data["go"],
         programs={n: _program(n, d) for n, d in data["programs"].items()},

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -298,3 +300,29 @@ def test_without_the_program_nothing_else_is_asked(root: Path, tmp_path: Path) -
     with pytest.raises(TokenworksError, match="charts cannot be rendered by"):
         render(stack, tools)
     assert (tmp_path / "charts.log").read_text() == "x\n"
+
+
+ASK = """
+import sys
+from pathlib import Path
+from local.toolchain import module_dir
+from tokenworks.render import RenderTools, render
+from tokenworks.spec.load import load_stack
+render(load_stack(Path(sys.argv[1]), "dev"), RenderTools(Path(sys.argv[2]), module_dir))
+"""
+
+
+def test_ctrl_c_ends_both(root: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "charts.asked")
+    program = fake(tmp_path, "echo $$ > $0.asked; exec tail -f /dev/null")
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", ASK, root, program],
+        env={**os.environ, "PYTHONPATH": f"{root / 'src'}:{root}"},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as asking:
+        number = int((tmp_path / "charts.asked").read_text())
+        asking.send_signal(signal.SIGINT)
+        _, said = asking.communicate()
+    assert said.rstrip().endswith("KeyboardInterrupt"), said
+    assert not Path(f"/proc/{number}").exists()

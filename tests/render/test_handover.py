@@ -24,9 +24,7 @@ def test_nothing_is_lost_on_the_way(name: str, renderer: Path, tmp_path: Path) -
     handover.write(rendered, tmp_path / "rendered.json")
     assert handover.releases_of(stack, tools, {}) == rendered
     given = {handover.VARIABLE: str(tmp_path / "rendered.json")}
-    assert (
-        handover.releases_of(stack, RenderTools(Path("/no/program"), module_dir), given) == rendered
-    )
+    assert handover.releases_of(stack, RenderTools(Path("/none"), module_dir), given) == rendered
 
 
 def test_it_is_whole_and_for_its_owner_alone(tmp_path: Path) -> None:

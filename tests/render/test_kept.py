@@ -183,10 +183,13 @@ def test_the_oldest_half_goes_when_there_are_too_many(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2.kept", "3.kept", "another's"]
 
 
-@pytest.mark.parametrize("value", [1, "1", True, 1.0, None, "null"])
+ALIKE = (1, "1", True, 1.0, None, "null", date(2026, 1, 1), "2026-01-01")
+
+
+@pytest.mark.parametrize("value", ALIKE)
 def test_a_release_is_written_as_without_what_is_kept(value: object, tmp_path: Path) -> None:
     kept = Kept(tmp_path)
-    for other in (1, "1", True, 1.0, None, "null", value):
+    for other in (*ALIKE, value):
         release = Release("a", "models", "n", ({"kind": "A", "value": other},))
         assert release_text(release, kept) == release_text(release)
 

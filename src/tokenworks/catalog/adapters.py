@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import BeforeValidator, Field
 
+from tokenworks.catalog.reading import read
 from tokenworks.spec.common import Document
 
 
@@ -24,5 +24,4 @@ class AdapterFacts(Document):
 @cache
 def adapter_facts() -> AdapterFacts:
     """The facts of this checkout."""
-    text = Path(__file__).with_name("adapters.yaml").read_text()
-    return AdapterFacts.model_validate(yaml.safe_load(text))
+    return AdapterFacts.model_validate(read(Path(__file__).with_name("adapters.yaml")))

@@ -6,9 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import yaml
-
 from tokenworks.catalog.engines import IsoDate
+from tokenworks.catalog.reading import read
 from tokenworks.spec.common import Document
 
 
@@ -31,5 +30,4 @@ class Architectures(Document):
 @cache
 def architectures() -> Architectures:
     """The architectures of this checkout."""
-    text = Path(__file__).with_name("architectures.yaml").read_text()
-    return Architectures.model_validate(yaml.safe_load(text))
+    return Architectures.model_validate(read(Path(__file__).with_name("architectures.yaml")))

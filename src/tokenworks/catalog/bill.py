@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import Field
 
+from tokenworks.catalog.reading import read
 from tokenworks.spec.common import Document, Image
 
 HERE = Path(__file__).parent
@@ -59,7 +59,7 @@ class Bill(Document):
 @cache
 def bill() -> Bill:
     """The bill of this checkout."""
-    data: dict[str, Any] = yaml.safe_load((HERE / "versions.yaml").read_text())
+    data: dict[str, Any] = read(HERE / "versions.yaml")
     for component in data["components"].values():
         component["date"] = str(component["date"])
     return Bill.model_validate(data)
@@ -67,7 +67,7 @@ def bill() -> Bill:
 
 @cache
 def _upstream(chart: str) -> dict[str, Any]:
-    return yaml.safe_load((HERE / "upstream" / f"{chart}.yaml").read_text())
+    return read(HERE / "upstream" / f"{chart}.yaml")
 
 
 def upstream_values(chart: str) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-import yaml
 from pydantic import BeforeValidator, Field
 
 from tokenworks.catalog.flags import grammars, misread
@@ -33,6 +32,7 @@ from tokenworks.catalog.options import (
     Start,
     Style,
 )
+from tokenworks.catalog.reading import read
 from tokenworks.catalog.routers import LlmDRouter, WorkerRouter
 from tokenworks.errors import UsageError, did_you_mean
 from tokenworks.spec.common import Bytes, Document, Duration, FlagValue, Image
@@ -447,6 +447,7 @@ class Routing(Document):
     worker_routers: dict[str, WorkerRouter]
 
 
+@cache  # every flag of every release asks
 def numbers(version: str) -> tuple[int, ...]:
     """`0.26.0` as (0, 26, 0), to compare; a release candidate is before its release."""
     release, _, candidate = version.partition("rc")
@@ -460,19 +461,14 @@ def older(version: str, than: str) -> bool:
     return numbers(version) < numbers(than)
 
 
-def _read(file: Path) -> Any:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(file.read_text(), Loader=loader)
-
-
 @cache
 def load_engines() -> EngineCatalog:
     """The catalog of this checkout."""
     files = sorted((HERE / "engines").glob("*.yaml"))
-    return EngineCatalog({file.stem: Engine.model_validate(_read(file)) for file in files})
+    return EngineCatalog({file.stem: Engine.model_validate(read(file)) for file in files})
 
 
 @cache
 def load_routing() -> Routing:
     """The routing facts of this checkout."""
-    return Routing.model_validate(_read(HERE / "routing.yaml"))
+    return Routing.model_validate(read(HERE / "routing.yaml"))

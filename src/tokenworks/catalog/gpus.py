@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from tokenworks.catalog.engines import IsoDate
+from tokenworks.catalog.reading import read
 from tokenworks.spec.common import Bytes, Document
 
 PRODUCT_LABEL = "nvidia.com/gpu.product"
@@ -34,5 +33,4 @@ class Gpus(Document):
 @cache
 def gpu_types() -> dict[str, Gpu]:
     """The types of this checkout, by the name that documents use."""
-    text = Path(__file__).with_name("gpus.yaml").read_text()
-    return Gpus.model_validate(yaml.safe_load(text)).types
+    return Gpus.model_validate(read(Path(__file__).with_name("gpus.yaml"))).types

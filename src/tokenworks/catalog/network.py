@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import BeforeValidator, Field
 
+from tokenworks.catalog.reading import read
 from tokenworks.spec.common import Document, Quantity
 
 HERE = Path(__file__).parent
@@ -41,5 +41,5 @@ class NetworkFacts(Document):
 @cache
 def load_networks() -> dict[str, NetworkFacts]:
     """The networks of this checkout, by name."""
-    data = yaml.safe_load((HERE / "network.yaml").read_text())
+    data = read(HERE / "network.yaml")
     return {name: NetworkFacts.model_validate(facts) for name, facts in data.items()}

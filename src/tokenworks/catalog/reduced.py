@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from tokenworks.catalog.reading import read
 
 FOLDER = Path(__file__).parent / "reduced"
 
@@ -14,4 +14,4 @@ FOLDER = Path(__file__).parent / "reduced"
 @cache
 def reduced_crds() -> tuple[dict[str, Any], ...]:
     """A CustomResourceDefinition for each of these kinds."""
-    return tuple(yaml.safe_load(file.read_text()) for file in sorted(FOLDER.glob("*.yaml")))
+    return tuple(read(file) for file in sorted(FOLDER.glob("*.yaml")))

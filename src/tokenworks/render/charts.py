@@ -146,13 +146,13 @@ class Renderer:
     def _answered(self, line: bytes) -> bool:
         """Whether the line was an answer that somebody waits for."""
         try:
-            answer = json.loads(line)
+            answer: dict[str, Any] = json.loads(line)
+            number = int(answer["id"])
             known = "objects" in answer or "error" in answer
-            number = answer["id"] if known else None
         except (ValueError, KeyError, TypeError):
             return False
         with self._state:
-            found = self._waiting.pop(number, None)
+            found = self._waiting.pop(number, None) if known else None
         if found is not None:
             found[1].set_result(answer)
         return found is not None

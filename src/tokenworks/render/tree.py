@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -15,6 +16,9 @@ from tokenworks.errors import UsageError
 from tokenworks.kept import Kept, code, digest
 from tokenworks.render.release import Release
 from tokenworks.spec.stack import Manifest
+
+_EXACT: Final = 2
+"""A form of Python's that tells 1 from "1" and from 1.0, and does not look at what is shared."""
 
 HEADER = "# Rendered by `./tokenworks render`; edit stacks/ and render again.\n"
 
@@ -56,14 +60,21 @@ _Dumper.add_representer(str, _text)
 def release_text(release: Release, kept: Kept | None = None) -> str:
     """The bytes of a release's file, from an earlier run that had the same objects."""
     documents = [*release.objects, *(chart.manifest() for chart in release.charts)]
-    if kept is None:
+    key = None if kept is None else _key(documents)
+    if kept is None or key is None:
         return _text_of(documents)
-    key = digest("release", code(), repr(documents))  # which tells 1 from "1", as JSON does not
     found = kept.text(key)
     if found is None:
         found = _text_of(documents)
         kept.keep(key, found)
     return found
+
+
+def _key(documents: list[Manifest]) -> str | None:
+    try:
+        return digest("release", code(), marshal.dumps(documents, _EXACT))
+    except ValueError:  # a date, which YAML has and this has not
+        return None
 
 
 def _text_of(documents: list[Manifest]) -> str:

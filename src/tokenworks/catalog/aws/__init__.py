@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-import yaml
 from pydantic import BeforeValidator, Field, field_validator
 
+from tokenworks.catalog.reading import read
 from tokenworks.spec.common import Document, Quantity
 
 HERE: Final = Path(__file__).parent
@@ -141,11 +141,10 @@ def _numbers(text: str) -> tuple[int, ...]:
 @cache
 def instances() -> Catalogue:
     """The instance types of this checkout."""
-    return Catalogue.model_validate(yaml.safe_load((HERE / "instances.yaml").read_text()))
+    return Catalogue.model_validate(read(HERE / "instances.yaml"))
 
 
 @cache
 def zones_by_region() -> dict[str, tuple[str, ...]]:
     """The zones of each region."""
-    text = (HERE / "regions.yaml").read_text()
-    return Regions.model_validate(yaml.safe_load(text)).zones
+    return Regions.model_validate(read(HERE / "regions.yaml")).zones

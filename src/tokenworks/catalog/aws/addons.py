@@ -6,10 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-import yaml
 from pydantic import Field, model_validator
 
 from tokenworks.catalog.aws import Source
+from tokenworks.catalog.reading import read
 from tokenworks.spec.common import Document
 
 Addon = Literal[
@@ -59,4 +59,4 @@ class AddonCatalogue(Document):
 @cache
 def addon_catalogue() -> AddonCatalogue:
     """The add-ons of this checkout."""
-    return AddonCatalogue.model_validate(yaml.safe_load(_FILE.read_text()))
+    return AddonCatalogue.model_validate(read(_FILE))
