@@ -125,6 +125,18 @@ def test_a_change_of_a_chart_is_a_change(checkout: Path) -> None:
     assert "- `spec.maxUnavailable`: `1` → `2`" in done.stdout
 
 
+def test_a_base_that_cannot_be_asked_is_rendered_by_the_code_here(checkout: Path) -> None:
+    """And is asked again the next time: what stands in for an answer is not kept."""
+    file = checkout / "src" / "tokenworks" / "cli" / "snapshot.py"
+    sound = file.read_text()
+    file.unlink()
+    committed(checkout)
+    file.write_text(sound)
+    found = [said(checkout, "pr", "--base", "HEAD").stdout for _ in range(2)]
+    committed(checkout)
+    assert all("cannot be asked" in text and "nothing changes" in text for text in found)
+
+
 def test_the_comment_goes_to_a_file(checkout: Path, tmp_path: Path) -> None:
     done = said(checkout, "pr", "--base", "HEAD", "--out", str(tmp_path / "c.md"))
     assert (done.returncode, done.stdout) == (0, "")

@@ -91,7 +91,11 @@ class TestPins:
 
     def test_what_few_want_is_built_for_nobody_else(self) -> None:
         extra = {name for name, program in pins().programs.items() if program.extra}
-        assert extra == {"conftest", "helm3", "argocd"} == {*pins().programs} - {*pins().needed}
+        assert (
+            extra
+            == {"actionlint", "argocd", "conftest", "helm3"}
+            == {*pins().programs} - {*pins().needed}
+        )
 
     def test_programs_are_required_by_their_go_mod(self) -> None:
         wrong = [
@@ -486,7 +490,9 @@ class TestRefusals:
         assert build.go_env()["GOTOOLCHAIN"] == "local"
 
     def test_an_unknown_program(self) -> None:
-        known = r"unknown program 'helmm'; known: argocd, bbr, charts, conftest, coredns,"
+        known = (
+            r"unknown program 'helmm'; known: actionlint, argocd, bbr, charts, conftest, coredns,"
+        )
         with pytest.raises(UsageError, match=known):
             ensure("helmm")
 

@@ -14,7 +14,7 @@ import pytest
 from tests.offline.previews import edited, previewed, summary
 from tests.repo.tree import ROOT
 from tokenworks.cli import engine, offline
-from tokenworks.cli.previews import UNKNOWN, Step, changes, remember, steps_of
+from tokenworks.cli.previews import UNKNOWN, Step, changes, operations, remember, steps_of
 from tokenworks.errors import TokenworksError
 from tokenworks.spec.load import load_stack
 
@@ -131,6 +131,23 @@ def test_another_pool_touches_no_other(baseline: Baseline, tmp_path: Path) -> No
     assert set(found) == {"create"}
     assert {"prod-nodes-extra-nodes-group", "prod-nodes-extra-nodes-template"} <= found["create"]
     assert all("-extra-" in name for name in found["create"])
+
+
+def test_the_way_between_two_checkouts_is_a_list_of_operations(tmp_path: Path) -> None:
+    with edited(tmp_path, "prod") as document:
+        efa(document["spec"])
+    found = operations("prod", ROOT, tmp_path)
+    assert ("replace", "aws:eks/nodeGroup:NodeGroup", f"{G6E}-group") in [
+        (operation.what, operation.kind, operation.name) for operation in found
+    ]
+    assert all("g6e" in operation.name for operation in found)
+
+
+def test_other_stacks_cannot_be_compared(tmp_path: Path) -> None:
+    with edited(tmp_path, "prod") as document:
+        document["spec"]["stacks"] = "one"
+    with pytest.raises(TokenworksError, match="divided into other stacks"):
+        operations("prod", ROOT, tmp_path)
 
 
 def test_what_a_stack_needs_of_another_and_does_not_find_is_named(

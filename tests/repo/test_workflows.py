@@ -6,11 +6,13 @@ import re
 import shlex
 import subprocess
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from local.toolchain import ensure
 from tests.repo.tree import ROOT, files, text_of
 from tokenworks.cli.main import build
 
@@ -159,6 +161,41 @@ def test_every_command_of_a_workflow_is_one_that_people_can_type(file: str) -> N
                     assert words[0] in commands, f"{file}: {line}"
                 else:
                     assert (ROOT / program).stat().st_mode & 0o111, f"{file}: {line}"
+
+
+@pytest.mark.slow
+def test_github_would_take_every_workflow() -> None:
+    """Contexts, expressions, events, labels of runners and the inputs of well-known actions."""
+    actionlint = ensure("actionlint")["actionlint"]
+    # Shell and Python inside workflows are one command each; the tools for them are not asked.
+    done = subprocess.run(
+        [actionlint, "-no-color", "-shellcheck=", "-pyflakes=", *WORKFLOWS],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+@pytest.mark.slow
+def test_a_workflow_that_github_refuses_is_found(tmp_path: Path) -> None:
+    actionlint = ensure("actionlint")["actionlint"]
+    file = tmp_path / "wrong.yaml"
+    file.write_text(
+        "on: push\njobs:\n  one:\n    runs-on: ubuntu-24.04\n    needs: two\n"
+        "    steps: [{run: make test, if: github.evnt}]\n"
+    )
+    done = subprocess.run(
+        [actionlint, "-no-color", "-shellcheck=", "-pyflakes=", file],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert 'property "evnt" is not defined' in done.stdout
 
 
 def test_make_alone_lists_every_target() -> None:

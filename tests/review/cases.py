@@ -275,7 +275,7 @@ def text_change(folder: Path) -> None:
 
 
 NASTY = (
-    "`</code></details> @octocat **bold** [x](http://example.com) ![y](//evil) | a | "
+    "`</code></details> @octocat **bold** [x](http://example.com) ![y](http://b.c/y.png) | a | "
     "<!-- tokenworks-pr --> ```` #1 \u202egnp"
 )
 
@@ -303,7 +303,7 @@ def huge(folder: Path) -> None:
                 {
                     "apiVersion": "v1", "kind": "ConfigMap",
                     "metadata": {"name": f"many-{n:04}", "namespace": "research"},
-                    "data": {"n": str(n)},
+                    "data": {"number": str(n)},
                 }
             )
             for n in range(1500)

@@ -66,11 +66,19 @@ class State:
             return take(self.repository.folder, name, self.tools)
         key = self._key(name)
         found = self.shelf.get(key) if key else None
-        if found is None:
-            found = self._taken(name)
-            if key:
-                self.shelf.put(key, found)
-        return found
+        if found is not None:
+            return found
+        say(f"{name}: rendering it as {self.commit[:_SHORT]} has it")
+        own = self._asked(name) if self._own_code() else take(self.files(), name, self.tools)
+        if own is None:
+            self.notes.add(
+                f"The code of {self.commit[:_SHORT]} cannot be asked: its documents were rendered "
+                "by the code here, so that what charts and code change is not shown."
+            )
+            return take(self.files(), name, self.tools)
+        if key:
+            self.shelf.put(key, own)
+        return own
 
     def _key(self, name: str) -> str:
         """Everything that decides the snapshot; empty where the code is no part of the commit."""
@@ -79,12 +87,9 @@ class State:
         parts = [self.repository.identity(self.commit, path) for path in made_of]
         return " ".join([str(FORMAT), today(), *parts]) if all(parts) else ""
 
-    def _taken(self, name: str) -> Snapshot:
-        assert self.commit is not None
-        say(f"{name}: rendering it as {self.commit[:_SHORT]} has it")
+    def _asked(self, name: str) -> Snapshot | None:
+        """What the commit's own code says; None when it does not run, or is older than `pr`."""
         folder = self.files()
-        if not self._own_code():
-            return take(folder, name, self.tools)
         done = subprocess.run(
             [sys.executable, "-P", "-m", "tokenworks.cli.snapshot", name],
             cwd=folder,
@@ -94,14 +99,7 @@ class State:
             text=True,
             check=False,
         )
-        found = of_json(done.stdout) if done.returncode == 0 else None
-        if found is not None:
-            return found
-        self.notes.add(
-            f"The code of {self.commit[:_SHORT]} cannot be asked: its documents were rendered by "
-            "the code here, so that what charts and code change is not shown."
-        )
-        return take(folder, name, self.tools)
+        return of_json(done.stdout) if done.returncode == 0 else None
 
     def files(self) -> Path:
         """Its files: those here, or the commit's, written once."""

@@ -111,19 +111,20 @@ def renames(found: Sequence[Difference]) -> Iterator[tuple[str, str]]:
     by_release: dict[str, list[Difference]] = defaultdict(list)
     for difference in found:
         by_release[difference.release].append(difference)
-    gone = {r: d for r, d in by_release.items() if all(x.after is None for x in d)}
-    new = {r: d for r, d in by_release.items() if all(x.before is None for x in d)}
-    for old, removed in gone.items():
-        for other, added in new.items():
-            if _texts(removed, _name(old)) == _texts(added, _name(other)):
-                yield old, other
+    new = {
+        _texts(d, _name(r)): r for r, d in by_release.items() if all(x.before is None for x in d)
+    }
+    for old, removed in by_release.items():
+        other = new.get(_texts(removed, _name(old)))
+        if other is not None and all(difference.after is None for difference in removed):
+            yield old, other
 
 
 def _name(release: str) -> str:
     return release.partition("-")[2] or release
 
 
-def _texts(found: Sequence[Difference], name: str) -> list[str]:
+def _texts(found: Sequence[Difference], name: str) -> tuple[str, ...]:
     """The objects as text, in which the name is the same for all."""
     texts = (json.dumps(d.after or d.before, sort_keys=True, default=str) for d in found)
-    return sorted(text.replace(name, "\0") for text in texts)
+    return tuple(sorted(text.replace(name, "\0") for text in texts))

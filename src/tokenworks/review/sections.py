@@ -315,6 +315,7 @@ def _releases(review: Review, limits: Limits) -> Iterator[Block]:
         by_release[difference.release].append(difference)
     for release, found in by_release.items():
         title = f"{tag(release)}: {counted(found)}"
+        found.sort(key=lambda difference: _TOLD.index(_state(difference)))
         entries = [list(_object(review, difference, limits)) for difference in found]
         body = [line for entry in _few(entries, limits, "objects") for line in entry]
         rank = 4 if release.startswith("model-") else 5
@@ -328,6 +329,8 @@ def counted(found: Iterable[Difference]) -> str:
 
 
 _STATES: Final = ("added", "changed", "removed")
+_TOLD: Final = ("changed", "added", "removed")
+"""The order in which they are told: what changes is what reviews look at."""
 
 
 def _state(difference: Difference) -> str:
