@@ -259,7 +259,7 @@ def test_from_nothing_everything_comes_in_its_order(delivery: Delivery) -> None:
     assert over("tenant-research") <= begun("model-qwen3-sim")
     made = {
         kind: seconds(platform.get(kind, MODEL, "-n", NAMESPACE)["metadata"]["creationTimestamp"])
-        for kind in ("serviceaccount", "inferencepool", "deployment", "httproute")
+        for kind in ("poddisruptionbudget", "inferencepool", "deployment", "httproute")
     }
     assert list(made.values()) == sorted(made.values())
     assert len(set(made.values())) == len(made), "each wave waits for the one before"
