@@ -146,7 +146,7 @@ def test_an_empty_group_tells_the_autoscaler_what_its_nodes_would_have() -> None
         "taint/nvidia.com/gpu": ":NoSchedule",
         "resources/nvidia.com/gpu": "8",
         "resources/vpc.amazonaws.com/efa": "32",
-        "resources/hugepages-2Mi": "10256Mi",
+        "resources/hugepages-2Mi": "42242Mi",
         "resources/ephemeral-storage": "22649Gi",
         "label/k8s.amazonaws.com/accelerator": "nvidia-h100-80gb",
     }
