@@ -70,6 +70,15 @@ def test_what_is_not_known_is_none_and_not_a_number() -> None:
     assert catalogue.price("p5.48xlarge", "on-demand", "eu-west-1") is None
 
 
+@pytest.mark.parametrize(
+    ("name", "mebibytes"), [("p5.48xlarge", 42242), ("p4d.24xlarge", 21122), ("p5.4xlarge", 3522)]
+)
+def test_huge_pages_are_as_many_as_nodes_show(name: str, mebibytes: int) -> None:
+    pages = instances().efa_hugepages
+    assert pages.resource == "hugepages-2Mi"
+    assert pages.bytes_of(TYPES[name].vcpus) == mebibytes * 2**20
+
+
 def test_a_reservation_costs_what_on_demand_does() -> None:
     catalogue = instances()
     price = catalogue.price("p5.48xlarge", "reservation", "us-east-1")

@@ -50,6 +50,7 @@ class TestQueues:
             {"key": "spot", "operator": "Exists", "effect": "NoSchedule"}
         ]
 
+    @pytest.mark.fieldnote(51)
     def test_whatever_a_pod_asks_for_is_counted(self, queues: Objects, charts: Helm) -> None:
         """A resource that no queue counts admits nothing."""
         (group,) = queues.one("ClusterQueue", "research")["spec"]["resourceGroups"]

@@ -34,6 +34,7 @@ def test_a_preview_warns(unresolved: Stack) -> None:
     assert finding.file == "stacks/staging/environment.yaml"
 
 
+@pytest.mark.fieldnote(59)
 def test_up_refuses(unresolved: Stack) -> None:
     assert when_applied(unresolved) == "error"
     assert [f.severity for f in findings(unresolved, (), ())] == ["error"]

@@ -81,6 +81,7 @@ def test_only_a_load_balancer_is_waited_for_among_services(
     assert (SKIP in instructions(manifest("Service", "x", namespace="a", spec=spec))) is skipped
 
 
+@pytest.mark.fieldnote(65)
 @pytest.mark.parametrize(("spec", "skipped"), [({"replicas": 0}, True), ({"replicas": 1}, False)])
 def test_a_workload_without_replicas_is_not_waited_for(spec: dict[str, Any], skipped: bool) -> None:
     assert (SKIP in instructions(manifest("Deployment", "x", "apps/v1", spec=spec))) is skipped

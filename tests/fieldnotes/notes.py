@@ -1,6 +1,6 @@
 """What people report in public to break when they serve models on Kubernetes, by number.
 
-The numbers stay; those that are missing are about other rooms (scaling, delivery, clouds).
+The numbers stay; those that are missing are about other rooms (scaling, delivery).
 """
 
 from __future__ import annotations
@@ -32,6 +32,15 @@ NOTES: Final = {
     47: "prefill and decode of two versions",
     49: "a dead worker that nobody sees",
     50: "rollouts of groups in shares and halves",
+    51: "a queue that does not count what pods ask for",
     53: "RDMA that falls back to TCP",
+    55: "EFA's traffic stopped by an open security group",
+    56: "EFA nodes apart, or with a plugin that stays away from them",
+    58: "two owners of one part of a node",
+    59: "images and nodes that change by themselves",
+    61: "a number of nodes that fights the autoscaler",
+    62: "nodes taken away while they answer",
+    64: "previews that want the kinds installed",
+    65: "waiting for what never becomes ready",
     67: "hardened images without a place to write",
 }

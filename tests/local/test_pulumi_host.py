@@ -347,6 +347,7 @@ class TestCommandLine:
         assert about["runtime"]["executable"] == str(Path(sys.executable))
         assert "pulumi_kubernetes" in {d["name"].replace("-", "_") for d in about["dependencies"]}
 
+    @pytest.mark.fieldnote(64)
     def test_objects_are_previewed_where_there_is_no_cluster(self, pulumi: Pulumi) -> None:
         pulumi.write(
             f"import sys\nsys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'src')!r}]\n"

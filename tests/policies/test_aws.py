@@ -157,6 +157,7 @@ def test_nodes_with_efa_stand_close_together(more: dict[str, Any], expected: boo
     assert ("aws-efa-placement" in {f.rule for f in check([item])}) is expected
 
 
+@pytest.mark.fieldnote(55)
 def test_efas_group_names_itself_in_both_directions() -> None:
     assert check(efa("urn:g", "urn:g")) == []
 

@@ -38,6 +38,7 @@ def test_it_sizes_the_groups_of_its_cluster_only() -> None:
     assert pod(changed())["containers"][0]["env"] == [{"name": "AWS_REGION", "value": "us-east-1"}]
 
 
+@pytest.mark.fieldnote(62)
 def test_a_gpu_node_goes_only_when_none_of_its_gpus_is_in_use() -> None:
     (text,) = [a for a in arguments(plan_of(changed())) if "gpu-utilization" in a]
     one_of_eight = 1 / 8

@@ -122,6 +122,7 @@ def test_local_disks_are_joined_by_karpenter_and_the_folder_made_by_the_node() -
     assert "'/mnt/k8s-disks/0/weights'" in class_["userData"]
 
 
+@pytest.mark.fieldnote(62)
 def test_never_more_gpus_than_quota_counts_on_and_never_a_node_in_use() -> None:
     _, _, pool = made(P5K)
     assert pool["limits"] == {"nvidia.com/gpu": "16"}

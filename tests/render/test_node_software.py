@@ -52,11 +52,13 @@ OURS = {"nvidia-device-plugin", "efa-device-plugin", "dcgm-exporter", "gpu-featu
 WORKER = "node-feature-discovery-worker"
 
 
+@pytest.mark.fieldnote(58)
 def test_each_part_has_one_owner(tools: RenderTools) -> None:
     assert set(daemons(changed(), tools)) == {*OURS, WORKER}
     assert gpu_operator(changed()) == []
 
 
+@pytest.mark.fieldnote(58)
 def test_what_another_owner_installs_is_left_to_it(tools: RenderTools) -> None:
     assert set(daemons(changed(**OPERATOR), tools)) == {"efa-device-plugin"}
     assert node_software(changed(**OPERATOR, efa="dra"), tools) == []
@@ -83,6 +85,7 @@ def test_they_run_where_the_devices_are(tools: RenderTools) -> None:
         assert sum(each.get(key) == value for each in labels) == wanted
 
 
+@pytest.mark.fieldnote(56)
 def test_they_tolerate_every_taint_of_their_pools(tools: RenderTools) -> None:
     assert all(spec["tolerations"] == TOLERATED for spec in daemons(changed(), tools).values())
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from tests.charts.documents import model, stack, variants
+from tokenworks.catalog.aws import instances
+from tokenworks.catalog.network import load_networks
 from tokenworks.render.model import model_values
+from tokenworks.render.roles import huge_pages
+from tokenworks.spec.aws import AwsPool
+from tokenworks.spec.common import quantity_value
+from tokenworks.spec.environment import NodePool
 from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.values import RoleValues
 
@@ -21,12 +27,25 @@ def test_devices_are_shared_like_gpus() -> None:
 
 
 def test_huge_pages_are_shared_like_gpus() -> None:
-    """A node has 10256Mi of them: with 5Gi for each pod, two pods would be all that fit."""
+    """p4d.24xlarge has 21122Mi of them: with 5Gi for each, four of eight pods would fit."""
     asked = {
         kind: roles(variants()[kind])[role].resources.devices["hugepages-2Mi"]
         for kind, role in (("group", "engine"), ("split", "decode"))
     }
     assert asked == {"group": "5Gi", "split": "1280Mi"}
+
+
+def test_no_pod_asks_for_more_huge_pages_than_its_node_has() -> None:
+    """p5.4xlarge has 16 vCPUs, and 3522Mi of them."""
+    pages = instances().efa_hugepages
+    for name, instance in instances().accelerated.items():
+        aws = AwsPool.model_validate({"instanceType": name})
+        pool = NodePool(gpu="a", gpus_per_node=instance.accelerator.count, nodes=1, aws=aws)
+        for gpus in range(1, pool.gpus_per_node + 1):
+            asked = quantity_value(huge_pages(load_networks()["efa"], pool, gpus)[pages.resource])
+            assert asked * (pool.gpus_per_node // gpus) <= pages.bytes_of(instance.vcpus), name
+            assert asked > 0
+            assert asked % quantity_value(pages.size) == 0
 
 
 def test_tcp_between_roles_opens_the_release_and_rdma_does_not() -> None:

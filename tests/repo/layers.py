@@ -144,6 +144,7 @@ LAYERS = (
             "tokenworks.spec",
             "tokenworks.errors",
             "tokenworks.render.aws",
+            "tokenworks.render.release",
         ),
         "a component gets typed arguments; it reads no files and looks nothing up",
     ),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from tokenworks.catalog.aws import instances
 from tokenworks.catalog.bill import bill
 from tokenworks.catalog.engines import Engine, load_routing
 from tokenworks.catalog.network import NetworkFacts, load_networks
@@ -239,15 +240,29 @@ def _devices(release: Release, role: RoleLayout, network: NetworkFacts | None) -
     if network is None or not network.rdma or pool is None or pool.rdma is None or not gpus:
         return {}
     share = max(1, pool.rdma.per_node * gpus // pool.gpus_per_node)
-    return {pool.rdma.resource: str(share), **_huge_pages(network, gpus, pool.gpus_per_node)}
+    return {pool.rdma.resource: str(share), **huge_pages(network, pool, gpus)}
 
 
-def _huge_pages(network: NetworkFacts, gpus: int, of: int) -> dict[str, str]:
-    """Its share of those too: a node has some for all its pods, not for each as many."""
-    return {
-        name: size if gpus == of else mebibytes(quantity_value(size) * gpus / of // 2**21 * 2**21)
-        for name, size in network.hugepages.items()
+def huge_pages(network: NetworkFacts, pool: NodePool, gpus: int) -> dict[str, str]:
+    """Its share of those too, of no more than the node has: pods that ask for what is not there
+    wait for ever."""
+    asked = {name: quantity_value(size) for name, size in network.hugepages.items()}
+    there = _reserved(pool)
+    shares = {
+        n: min(size, there.get(n, size)) * gpus / pool.gpus_per_node for n, size in asked.items()
     }
+    return {
+        name: network.hugepages[name] if share == asked[name] else mebibytes(share // 2**21 * 2**21)
+        for name, share in shares.items()
+    }
+
+
+def _reserved(pool: NodePool) -> dict[str, int]:
+    """Bytes of huge pages of a node, where its instance type tells."""
+    if pool.aws is None:
+        return {}
+    pages, instance = instances().efa_hugepages, instances().accelerated[pool.aws.instance_type]
+    return {pages.resource: pages.bytes_of(instance.vcpus)}
 
 
 def _disk(stated: str, weights: WeightsValues, scratch: ScratchValues, lora: Lora | None) -> str:

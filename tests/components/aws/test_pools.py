@@ -45,6 +45,7 @@ def test_where_the_first_card_cannot_carry_efa_the_others_do() -> None:
     assert {i.device for i in found} == {0}
 
 
+@pytest.mark.fieldnote(56)
 def test_every_interface_of_an_efa_node_is_in_the_clusters_group_and_in_efas() -> None:
     found = template(built(), "p5")
     assert len(found["networkInterfaces"]) == 33
@@ -54,6 +55,7 @@ def test_every_interface_of_an_efa_node_is_in_the_clusters_group_and_in_efas() -
         assert "associatePublicIpAddress" not in interface
 
 
+@pytest.mark.fieldnote(55)
 def test_the_efa_group_names_itself_in_both_directions() -> None:
     found = built()
     rules = {n: found[f"test-nodes-efa-{n}"] for n in ("in", "out")}
@@ -67,6 +69,7 @@ def test_the_efa_group_names_itself_in_both_directions() -> None:
         assert rule.above == "tokenworks:aws:EfaGroup"
 
 
+@pytest.mark.fieldnote(56)
 def test_an_efa_pool_stands_in_one_zone_and_close_together() -> None:
     found = built()
     assert group(found, "p5").inputs["subnetIds"] == ["test-foundation-network-private-us-east-1a"]
@@ -120,6 +123,7 @@ def test_spot() -> None:
     assert group(found, "g6").inputs["capacityType"] == "SPOT"
 
 
+@pytest.mark.fieldnote(61, 65)
 def test_limits_are_the_documents_and_the_number_in_between_is_the_autoscalers() -> None:
     node_group = group(built(), "g6")
     assert node_group.inputs["scalingConfig"] == {"minSize": 1, "maxSize": 4, "desiredSize": 1}
@@ -142,7 +146,7 @@ def test_an_empty_group_tells_the_autoscaler_what_its_nodes_would_have() -> None
         "taint/nvidia.com/gpu": ":NoSchedule",
         "resources/nvidia.com/gpu": "8",
         "resources/vpc.amazonaws.com/efa": "32",
-        "resources/hugepages-2Mi": "10256Mi",
+        "resources/hugepages-2Mi": "42242Mi",
         "resources/ephemeral-storage": "22649Gi",
         "label/k8s.amazonaws.com/accelerator": "nvidia-h100-80gb",
     }
@@ -168,6 +172,7 @@ def test_a_nodes_metadata_ends_at_the_node(pool: str) -> None:
 
 
 @pytest.mark.parametrize("pool", ["p5", "g6", "system"])
+@pytest.mark.fieldnote(59)
 def test_disks_are_encrypted_and_images_pinned(pool: str) -> None:
     found = built()
     (disk,) = template(found, pool)["blockDeviceMappings"]

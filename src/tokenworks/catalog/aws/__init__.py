@@ -8,8 +8,12 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
+<<<<<<< HEAD
 from tokenworks.catalog.reading import read
 from tokenworks.spec.common import Document, Quantity
+=======
+from tokenworks.spec.common import Document, Quantity, quantity_value
+>>>>>>> aws5
 
 HERE: Final = Path(__file__).parent
 _Date = Annotated[str, BeforeValidator(str)]
@@ -100,7 +104,17 @@ class Hugepages(Source):
     """Huge pages that a node with EFA interfaces reserves."""
 
     size: Quantity
-    pages: int
+    per_vcpu: int = Field(description="Pages for every vCPU.")
+    more: int = Field(description="Pages besides.")
+
+    @property
+    def resource(self) -> str:
+        """What Kubernetes calls them."""
+        return f"hugepages-{self.size}"
+
+    def bytes_of(self, vcpus: int) -> int:
+        """Bytes of them on a node with so many vCPUs."""
+        return (self.per_vcpu * vcpus + self.more) * int(quantity_value(self.size))
 
 
 class Catalogue(Document):

@@ -224,9 +224,8 @@ def _resources(pool: NodePool, aws: AwsPool, instance: Accelerated) -> dict[str,
     }
     if pool.rdma is not None:
         pages = instances().efa_hugepages
-        size = quantity_value(pages.size) / 2**20
         found[pool.rdma.resource] = str(pool.rdma.per_node)
-        found[f"hugepages-{pages.size}"] = f"{int(pages.pages * size)}Mi"
+        found[pages.resource] = f"{pages.bytes_of(instance.vcpus) // 2**20}Mi"
     return found
 
 
