@@ -8,12 +8,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
-<<<<<<< HEAD
 from tokenworks.catalog.reading import read
-from tokenworks.spec.common import Document, Quantity
-=======
 from tokenworks.spec.common import Document, Quantity, quantity_value
->>>>>>> aws5
 
 HERE: Final = Path(__file__).parent
 _Date = Annotated[str, BeforeValidator(str)]
