@@ -309,7 +309,7 @@ class TestBuild:
         ensure("helm", progress=said.append)
         assert said[0] == f"Building 1 program(s) once, into {place / 'cache'}:"
         assert said[1] == "  → building helm v4.3.1 (lints charts)"
-        assert re.fullmatch(r"  ✓ building helm v4\.3\.1 \(renders charts\) \(\d+:\d\d\)", said[2])
+        assert re.fullmatch(r"  ✓ building helm v4\.3\.1 \(lints charts\) \(\d+:\d\d\)", said[2])
 
     def test_two_runs_at_once_build_once(self, place: Path) -> None:
         gate = place / "gate"
