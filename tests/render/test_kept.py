@@ -18,8 +18,6 @@ from tokenworks.render import charts as running
 from tokenworks.render.charts import Request
 from tokenworks.render.helm import RenderTools, key_of, template
 from tokenworks.render.platform import crds
-from tokenworks.render.release import Release
-from tokenworks.render.tree import release_text
 
 CHART = {
     "Chart.yaml": "apiVersion: v2\nname: one\nversion: 0.1.0\n",
@@ -181,17 +179,6 @@ def test_the_oldest_half_goes_when_there_are_too_many(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 5
     kept.trim(most=3)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2.kept", "3.kept", "another's"]
-
-
-ALIKE = (1, "1", True, 1.0, None, "null", date(2026, 1, 1), "2026-01-01")
-
-
-@pytest.mark.parametrize("value", ALIKE)
-def test_a_release_is_written_as_without_what_is_kept(value: object, tmp_path: Path) -> None:
-    kept = Kept(tmp_path)
-    for other in (*ALIKE, value):
-        release = Release("a", "models", "n", ({"kind": "A", "value": other},))
-        assert release_text(release, kept) == release_text(release)
 
 
 def test_crds_are_those_of_the_files(tmp_path: Path) -> None:

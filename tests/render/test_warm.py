@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,10 @@ from tokenworks.cli import context
 from tokenworks.cli import render as command
 from tokenworks.errors import UsageError
 from tokenworks.kept import Kept
-from tokenworks.render import RenderTools, fresh, render
+from tokenworks.render import RenderTools, fresh, parts, render
 from tokenworks.render.charts import Renderer, Request
 from tokenworks.render.tree import tree
-from tokenworks.spec.load import load_stack
+from tokenworks.spec.load import environment_names, load_stack
 
 ROOT = Path(__file__).parents[2]
 NAME = ENVIRONMENTS[0]
@@ -244,3 +245,28 @@ def test_what_is_no_file_is_never_taken_for_known(kind: str, place: Path) -> Non
     else:
         path.symlink_to(place / ("nothing" if kind == "nothing" else "stacks"))
     assert key(place) is None
+
+
+@pytest.mark.parametrize("name", environment_names(ROOT))
+def test_a_part_is_given_what_it_says_it_reads(name: str) -> None:
+    """A release sees its own documents and no others, so that no other can matter to it."""
+    stack = load_stack(ROOT, name)
+    for part in parts(stack):
+        if part.name.endswith("._model"):
+            (model,), (tenant,) = part.stack.models, part.stack.tenants
+            assert model.spec.tenant == tenant.metadata.name
+        elif part.name.endswith("._tenant"):
+            (tenant,) = part.stack.tenants
+            assert {m.spec.tenant for m in part.stack.models} <= {tenant.metadata.name}
+        assert part.stack.environment == stack.environment
+    made = [part.name for part in parts(stack)]
+    assert made.count("tokenworks.render._model") == len(stack.models)
+    assert made.count("tokenworks.render._tenant") == len(stack.tenants)
+
+
+def test_plain_objects_are_always_made(root: Path) -> None:
+    """They are no documents, so that no key tells them."""
+    stack = replace(load_stack(root, "dev"), manifests=({"kind": "ConfigMap"},))
+    wanted = [part for part in parts(stack) if part.stack.manifests]
+    assert "tokenworks.render._manifests" in {part.name for part in wanted}
+    assert set(fresh._keys(wanted, "")) == {None}  # pyright: ignore[reportPrivateUsage]

@@ -51,23 +51,22 @@ def _folder(out: Path | None, environment: str) -> Path:
 
 def _rendered(environment: str, tools: RenderTools, folder: Path, check: bool) -> int:
     """Write the tree, or only compare; how many files differed."""
-    from tokenworks.render import render  # noqa: PLC0415 - start-up time
-    from tokenworks.render.fresh import fresh, inputs, remember  # noqa: PLC0415
-    from tokenworks.render.tree import compare, tree, write  # noqa: PLC0415
+    from tokenworks.render.fresh import files, fresh, inputs, remember  # noqa: PLC0415 - start-up
+    from tokenworks.render.tree import compare, write  # noqa: PLC0415
 
     key = inputs(root(), environment, tools.charts)
     if key and tools.kept and (count := fresh(tools.kept, key, folder)) is not None:
         say(f"{folder}: {count} files, all fresh")
         return 0
-    files = tree(render(load(environment), tools), tools.kept)
-    change = compare(files, folder) if check else write(files, folder)
+    made = files(load(environment), tools)
+    change = compare(made, folder) if check else write(made, folder)
     # Somebody may have saved a document meanwhile.
     if key and tools.kept and key == inputs(root(), environment, tools.charts):
-        remember(tools.kept, key, files)
+        remember(tools.kept, key, made)
     for line in change.lines():
         print(line)
     if not change:
-        say(f"{folder}: {len(files)} files, all fresh")
+        say(f"{folder}: {len(made)} files, all fresh")
     return len(change.lines())
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import wraps
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -40,7 +41,9 @@ from tokenworks.spec.model import ModelRelease
 from tokenworks.spec.stack import Stack
 from tokenworks.spec.tenant import Tenant
 
-__all__ = ["Layer", "Release", "RenderTools", "pulumis_share", "render"]
+__all__ = [
+    "Layer", "Part", "Release", "RenderTools", "all_of", "parts", "pulumis_share", "render",
+]  # fmt: skip
 
 CHARTS = Path(__file__).parents[3] / "charts"
 LAYERS: tuple[Layer, ...] = (
@@ -73,8 +76,7 @@ def _pod_security(stack: Stack, tenant: Tenant) -> dict[str, str]:
     and none that anyone adds gets it; but weights on a node's disk are a folder of the host, which
     only `privileged` allows: what breaks the stricter one is then said by warnings.
     """
-    mine = (m for m in stack.models if m.spec.tenant == tenant.metadata.name)
-    on_nodes = any(m.spec.caches.weights.kind == "node" for m in mine)
+    on_nodes = any(m.spec.caches.weights.kind == "node" for m in _models_of(stack, tenant))
     said = ("warn", "audit") if on_nodes else ()
     return {
         "pod-security.kubernetes.io/enforce": "privileged" if on_nodes else "restricted",
@@ -82,7 +84,8 @@ def _pod_security(stack: Stack, tenant: Tenant) -> dict[str, str]:
     }
 
 
-def _tenant(stack: Stack, tenant: Tenant, tools: RenderTools) -> list[Release]:
+def _tenant(stack: Stack, tools: RenderTools) -> list[Release]:
+    (tenant,) = stack.tenants
     namespace = tenant_namespace(tenant)
     labels = {
         **tenant.spec.cost_labels,
@@ -95,8 +98,13 @@ def _tenant(stack: Stack, tenant: Tenant, tools: RenderTools) -> list[Release]:
     return [Release(f"tenant-{tenant.metadata.name}", "platform", namespace, whole, needs)]
 
 
-def _model(stack: Stack, model: ModelRelease, tools: RenderTools) -> list[Release]:
-    tenant = next(t for t in stack.tenants if t.metadata.name == model.spec.tenant)
+def _models_of(stack: Stack, tenant: Tenant) -> tuple[ModelRelease, ...]:
+    """The tenant's releases."""
+    return tuple(m for m in stack.models if m.spec.tenant == tenant.metadata.name)
+
+
+def _model(stack: Stack, tools: RenderTools) -> list[Release]:
+    (tenant,), (model,) = stack.tenants, stack.models
     name, namespace = model.metadata.name, tenant_namespace(tenant)
     objects = _ours(tools, "model", name, namespace, model_values(stack, model))
     needs = (f"tenant-{tenant.metadata.name}", "gateway")
@@ -104,7 +112,11 @@ def _model(stack: Stack, model: ModelRelease, tools: RenderTools) -> list[Releas
     return [Release(f"model-{name}", "models", namespace, objects, needs, seconds)]
 
 
-def _manifests(stack: Stack) -> list[Release]:
+def _gateway_api(_stack: Stack, tools: RenderTools) -> list[Release]:
+    return platform.gateway_api(tools)
+
+
+def _manifests(stack: Stack, _tools: RenderTools) -> list[Release]:
     """Plain objects of the stack: after everything that could define their kinds."""
     if not stack.manifests:
         return []
@@ -119,31 +131,59 @@ def _on_aws(stack: Stack) -> bool:
     return stack.environment.spec.cluster.provider == "aws"
 
 
-def _work(stack: Stack, tools: RenderTools) -> list[Callable[[], list[Release]]]:
+Make = Callable[[Stack, RenderTools], list[Release]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is rendered by itself: `make` sees nothing of the environment but `stack`."""
+
+    make: Make
+    stack: Stack
+
+    @property
+    def name(self) -> str:
+        """Which function it is."""
+        return f"{self.make.__module__}.{self.make.__qualname__}"
+
+
+def parts(stack: Stack) -> tuple[Part, ...]:
+    """What makes the environment's releases, each with the documents that it reads."""
+    alone = _narrowed(stack)
     enabled = stack.environment.spec.platform
-    work: list[Callable[[], list[Release]]] = [
-        lambda: platform.gateway_api(tools),
-        lambda: platform.istio(stack, tools),
-        lambda: _gateway(stack, tools),
-        lambda: network_operator(stack),
-        lambda: _manifests(stack),
-    ]
+    made = [Part(_gateway_api, alone), Part(platform.istio, alone), Part(_gateway, stack)]
+    made += [Part(_without_tools(network_operator), stack), Part(_manifests, stack)]
     if enabled.kueue.enabled:
-        work += [lambda: platform.kueue(stack, tools), lambda: _queues(stack, tools)]
+        made += [Part(platform.kueue, alone), Part(_queues, stack)]
     if enabled.leader_worker_set.enabled:
-        work.append(lambda: platform.leader_worker_set(stack, tools))
+        made.append(Part(platform.leader_worker_set, alone))
     if _on_aws(stack):
-        work += [
-            lambda: karpenter(stack, tools),
-            lambda: load_balancer(stack, tools),
-            lambda: cluster_autoscaler(stack),
-            lambda: disks(stack),
-            lambda: node_software(stack, tools),
-            lambda: gpu_operator(stack),
-        ]
-    work += [lambda t=t: _tenant(stack, t, tools) for t in stack.tenants]
-    work += [lambda m=m: _model(stack, m, tools) for m in stack.models]
-    return work
+        made += [Part(make, stack) for make in _aws()]
+    tenants = {tenant.metadata.name: tenant for tenant in stack.tenants}
+    for tenant in tenants.values():
+        made.append(Part(_tenant, _narrowed(stack, tenant, *_models_of(stack, tenant))))
+    for model in stack.models:
+        made.append(Part(_model, _narrowed(stack, tenants[model.spec.tenant], model)))
+    return tuple(made)
+
+
+def _narrowed(stack: Stack, tenant: Tenant | None = None, *models: ModelRelease) -> Stack:
+    """The environment as if it had nothing else."""
+    tenants = () if tenant is None else (tenant,)
+    return replace(stack, models=models, tenants=tenants, manifests=(), manifest_sources=())
+
+
+def _without_tools(make: Callable[[Stack], list[Release]]) -> Make:
+    @wraps(make)
+    def made(stack: Stack, _tools: RenderTools) -> list[Release]:
+        return make(stack)
+
+    return made
+
+
+def _aws() -> tuple[Make, ...]:
+    without = (cluster_autoscaler, disks, gpu_operator)
+    return (karpenter, load_balancer, node_software, *(_without_tools(make) for make in without))
 
 
 def ordered(releases: Iterable[Release]) -> tuple[Release, ...]:
@@ -159,10 +199,10 @@ def render(stack: Stack, tools: RenderTools) -> tuple[Release, ...]:
     Raises:
         TokenworksError: a chart does not render.
     """
-    parts = _all_of(tools, lambda ready: _work(stack, ready))
+    made = all_of(parts(stack), tools)
     if tools.kept is not None:
         tools.kept.trim()
-    releases = [replace(release, objects=with_waves(release)) for part in parts for release in part]
+    releases = [release for releases in made for release in releases]
     return ordered([*releases, *_delivery(stack, tools, releases)])
 
 
@@ -174,18 +214,25 @@ def _delivery(stack: Stack, tools: RenderTools, releases: list[Release]) -> list
     return [*own, *applications(stack, ordered([*releases, *own]))]
 
 
-def _all_of(
-    tools: RenderTools, work: Callable[[RenderTools], list[Callable[[], list[Release]]]]
-) -> list[list[Release]]:
-    """What each piece of work made, in their order; one program renders the charts of all.
+def _waved(release: Release) -> Release:
+    """The same, whoever delivers it: a change of delivery changes no object."""
+    return replace(release, objects=with_waves(release))
+
+
+def all_of(wanted: Iterable[Part], tools: RenderTools) -> list[list[Release]]:
+    """What each part makes, in their order; one program renders the charts of all.
 
     There are no more charts under way than threads, so that memory does not grow with releases.
+
+    Raises:
+        TokenworksError: a chart does not render.
     """
     pool = ThreadPoolExecutor(max_workers=(os.cpu_count() or 1) + 2)
     running = Renderer(tools.charts)
+    ready = replace(tools, running=running)
     try:
-        pieces = [pool.submit(piece) for piece in work(replace(tools, running=running))]
-        return [piece.result() for piece in pieces]
+        pieces = [pool.submit(part.make, part.stack, ready) for part in wanted]
+        return [[_waved(release) for release in piece.result()] for piece in pieces]
     finally:
         running.close()  # first: a piece that waits for the program would be waited for
         pool.shutdown(cancel_futures=True)

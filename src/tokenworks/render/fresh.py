@@ -1,6 +1,6 @@
-"""Trees that need not be rendered, because nothing that rendering reads has changed.
+"""Trees of which only what reads a changed document is rendered, and trees of which nothing is.
 
-What is known of an environment is kept by the content of its documents, of the charts, of the pins
+Files are kept by the content of the documents that they are made of, of the charts, of the pins
 (whose go.sum has the digest of each module that charts and CRDs come from) and of this program.
 """
 
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from tokenworks.kept import Kept, code, content, digest, program
-from tokenworks.render.tree import digests, digests_of
+from tokenworks.render import Part, RenderTools, all_of, parts, render
+from tokenworks.render.tree import digests, digests_of, tree
+from tokenworks.spec.common import Document
+from tokenworks.spec.stack import Stack
 
 _HERE: Final = Path(__file__).parents[3]
 _BESIDE: Final = (_HERE / "charts", _HERE / "local" / "toolchain")
@@ -23,10 +26,12 @@ _BESIDE: Final = (_HERE / "charts", _HERE / "local" / "toolchain")
 def inputs(root: Path, environment: str, charts: Path) -> str | None:
     """Key of everything that an environment's tree is made of; None where that cannot be told."""
     documents = _documents(root / "stacks" / environment)
-    if documents is None:
-        return None
-    beside = (content(folder) for folder in _BESIDE)
-    return digest("tree", code(), program(charts), *beside, environment, *documents)
+    return None if documents is None else digest("tree", _ground(charts), environment, *documents)
+
+
+def _ground(charts: Path) -> str:
+    """All that every tree is made of, but for documents."""
+    return digest(code(), program(charts), *(content(folder) for folder in _BESIDE))
 
 
 def _documents(folder: Path) -> list[str | bytes] | None:
@@ -46,6 +51,53 @@ def _documents(folder: Path) -> list[str | bytes] | None:
     except OSError:
         return None
     return parts
+
+
+def files(stack: Stack, tools: RenderTools) -> dict[str, str]:
+    """Relative path to text of every file of the environment's tree.
+
+    Raises:
+        TokenworksError: a chart does not render.
+    """
+    # What Argo CD is told is about all releases at once, so it needs them all.
+    if tools.kept is None or stack.environment.spec.delivery == "argocd":
+        return tree(render(stack, tools))
+    wanted, kept = parts(stack), tools.kept
+    keys = _keys(wanted, _ground(tools.charts))
+    known = [None if key is None else kept.text(key) for key in keys]
+    found: list[dict[str, str]] = [json.loads(text) for text in known if text is not None]
+    missing = [place for place, text in enumerate(known) if text is None]
+    made = all_of([wanted[place] for place in missing], tools) if missing else []
+    for place, releases in zip(missing, made, strict=True):
+        found.append(tree(releases))
+        if (key := keys[place]) is not None:
+            kept.keep(key, json.dumps(found[-1]))
+    kept.trim()
+    return {path: text for texts in found for path, text in texts.items()}
+
+
+def _keys(wanted: Sequence[Part], ground: str) -> list[str | None]:
+    """A key for what each part makes; None where it reads more than documents."""
+    read = [_documents_of(part.stack) for part in wanted]
+    # By identity: the environment is read by every part.
+    each = {id(document): document for documents in read for document in documents}
+    told = {number: _told(document) for number, document in each.items()}
+    return [
+        None
+        if part.stack.manifests
+        else digest("part", ground, part.name, *(told[id(document)] for document in documents))
+        for part, documents in zip(wanted, read, strict=True)
+    ]
+
+
+def _told(document: Document) -> str:
+    """All that a document says, and not what it leaves to defaults, which are code."""
+    said = document.model_dump_json(by_alias=True, exclude_unset=True)
+    return f"{type(document).__name__} {said}"
+
+
+def _documents_of(stack: Stack) -> tuple[Document, ...]:
+    return (stack.environment, *stack.tenants, *stack.models)
 
 
 def remember(kept: Kept, key: str, files: Mapping[str, str]) -> None:

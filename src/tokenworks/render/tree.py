@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import marshal
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
 from tokenworks.errors import UsageError
-from tokenworks.kept import Kept, code, digest
+from tokenworks.kept import digest
 from tokenworks.render.release import Release
-from tokenworks.spec.stack import Manifest
-
-_EXACT: Final = 2
-"""A form of Python's that tells 1 from "1" and from 1.0, and does not look at what is shared."""
 
 HEADER = "# Rendered by `./tokenworks render`; edit stacks/ and render again.\n"
 
@@ -57,27 +52,9 @@ def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def release_text(release: Release, kept: Kept | None = None) -> str:
-    """The bytes of a release's file, from an earlier run that had the same objects."""
+def release_text(release: Release) -> str:
+    """The bytes of a release's file."""
     documents = [*release.objects, *(chart.manifest() for chart in release.charts)]
-    key = None if kept is None else _key(documents)
-    if kept is None or key is None:
-        return _text_of(documents)
-    found = kept.text(key)
-    if found is None:
-        found = _text_of(documents)
-        kept.keep(key, found)
-    return found
-
-
-def _key(documents: list[Manifest]) -> str | None:
-    try:
-        return digest("release", code(), marshal.dumps(documents, _EXACT))
-    except ValueError:  # a date, which YAML has and this has not
-        return None
-
-
-def _text_of(documents: list[Manifest]) -> str:
     body = yaml.dump_all(  # pyright: ignore[reportUnknownMemberType]
         documents, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=100,
         allow_unicode=True,
@@ -85,9 +62,9 @@ def _text_of(documents: list[Manifest]) -> str:
     return HEADER + body
 
 
-def tree(releases: Iterable[Release], kept: Kept | None = None) -> dict[str, str]:
+def tree(releases: Iterable[Release]) -> dict[str, str]:
     """Relative path to text, for every release."""
-    return {f"{r.layer}/{r.name}.yaml": release_text(r, kept) for r in releases}
+    return {f"{r.layer}/{r.name}.yaml": release_text(r) for r in releases}
 
 
 def _ours(folder: Path) -> dict[str, bytes]:
