@@ -43,9 +43,7 @@ def test_the_tree_is_the_reviewed_one(name: str, stacks: list[str]) -> None:
     for stack, steps in found.items():
         assert {step["op"] for step in steps} <= {"create", "read"}
         assert summary(steps) == (GOLDEN / f"{stack}.txt").read_text()
-    assert class_keys(found) == [
-        UNKNOWN if name == "staging" else recorded("prod-infrastructure")["volumesKey"]
-    ]
+    assert class_keys(found) == [UNKNOWN], "by number, which is not known yet"
 
 
 def class_keys(found: dict[str, list[Step]]) -> list[str]:
@@ -53,11 +51,6 @@ def class_keys(found: dict[str, list[Step]]) -> list[str]:
     states = [step["newState"] for steps in found.values() for step in steps]
     classes = [s["inputs"] for s in states if s["type"].endswith(":StorageClass")]
     return [inputs["parameters"]["kmsKeyId"] for inputs in classes]
-
-
-def recorded(stack: str) -> dict[str, Any]:
-    """Outputs that stand in for a stack's own."""
-    return json.loads((ROOT / f"stacks/Pulumi.{stack}.outputs.json").read_text())
 
 
 @dataclass(frozen=True)
