@@ -90,10 +90,10 @@ def test_huge_pages_of_efa_nodes_are_told_as_no_instance_type_has_them() -> None
 @pytest.mark.helm
 @pytest.mark.parametrize(("manager", "gate"), [("karpenter", "true"), ("node-group", "false")])
 def test_the_controller_heeds_overlays_where_there_are_any(
-    manager: str, gate: str, helm: Path
+    manager: str, gate: str, renderer: Path
 ) -> None:
     stack = aws_stacks.changed(pools={"p5": {"manager": manager, "minNodes": 0}})
-    releases = {r.name: r for r in karpenter(stack, RenderTools(helm, module_dir))}
+    releases = {r.name: r for r in karpenter(stack, RenderTools(renderer, module_dir))}
     release = releases["karpenter"]
     (deployment,) = [o for o in release.objects if o["kind"] == "Deployment"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
