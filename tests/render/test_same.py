@@ -15,9 +15,10 @@ import yaml
 
 from local.toolchain import ensure, module_dir
 from tests.charts.examples import examples
-from tests.charts.rendering import CHARTS, Objects
+from tests.charts.rendering import CHARTS, Helm, Objects
 from tests.matrix.cells import Cell
 from tests.matrix.rendering import distinct, values_of
+from tests.matrix.rendering import rendered as of_helm_4
 from tokenworks.render import RenderTools, render
 from tokenworks.render.charts import Renderer, Request
 from tokenworks.render.helm import KUBE_VERSION, parse, values_text
@@ -29,6 +30,11 @@ AT_ONCE = 4
 
 Found = tuple[dict[str, Any], ...]
 Rendered = Mapping[Request, Found]
+
+
+ANEW = {"Secret", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+"""Kinds in which the load balancer controller's chart has certificates that it makes anew each
+time. Its release is without them."""
 
 
 def of_chart(chart: str, values: Mapping[str, Any]) -> Request:
@@ -53,6 +59,12 @@ def ours(renderer: Path) -> Rendered:
             values = yaml.safe_load((example / "values.yaml").read_text()) or {}
             running.objects(of_chart(example.parent.name, values))
     return seen
+
+
+@pytest.fixture(scope="module")
+def matrix(helm: Path) -> Mapping[Cell, Objects]:
+    """Objects of every allowed cell, by `helm template` of Helm 4."""
+    return of_helm_4(Helm(helm))
 
 
 @pytest.fixture(scope="module")
@@ -87,13 +99,19 @@ def of_program(program: Path) -> Callable[[Request], Found]:
     return rendered
 
 
+def text_of(request: Request, found: Found) -> str:
+    """The objects, in their order and that of their keys."""
+    anew = ANEW if request.chart.name == "aws-load-balancer-controller" else set[str]()
+    return json.dumps([item for item in found if item["kind"] not in anew])
+
+
 def differing(rendered: Rendered, other: Callable[[Request], Found]) -> Iterable[str]:
     """Charts and releases whose objects, or the order of whose keys, are not the same."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for (request, mine), theirs in zip(
             rendered.items(), pool.map(other, rendered), strict=True
         ):
-            if mine != theirs or json.dumps(mine) != json.dumps(theirs):
+            if text_of(request, mine) != text_of(request, theirs):
                 yield f"{request.chart.name} {request.name} {request.values[:200]}"
 
 
@@ -109,7 +127,7 @@ def test_helm_4_renders_the_matrix_the_same(
     different = [
         cell
         for (cell, _), mine, other in zip(distinct(matrix), cells.values(), theirs, strict=True)
-        if mine != other or json.dumps(mine) != json.dumps(other)
+        if json.dumps(mine) != json.dumps(other)
     ]
     assert different == []
 

@@ -16,7 +16,7 @@ from bench.repository import ENVIRONMENTS, generate
 from local.toolchain import module_dir
 from tokenworks.cli import context
 from tokenworks.cli import render as command
-from tokenworks.errors import UsageError
+from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.kept import Kept
 from tokenworks.render import RenderTools, fresh, parts, render
 from tokenworks.render.charts import Renderer, Request
@@ -270,3 +270,21 @@ def test_plain_objects_are_always_made(root: Path) -> None:
     wanted = [part for part in parts(stack) if part.stack.manifests]
     assert "tokenworks.render._manifests" in {part.name for part in wanted}
     assert set(fresh._keys(wanted, "")) == {None}  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.helm
+@pytest.mark.slow
+def test_every_tree_that_is_not_fresh_is_named(
+    place: Path, tools: RenderTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "render_tools", lambda: tools)
+    first, second, third = ENVIRONMENTS[:3]
+    command.render_command([third])
+    with pytest.raises(TokenworksError) as stale:
+        command.render_command([first, third, second, first], check=True)
+    lines = str(stale.value).splitlines()
+    assert [
+        f"Run: ./tokenworks render {name}" in line
+        for name, line in zip((first, second), lines, strict=True)
+    ] == [True, True]
+    assert not (place / "rendered" / first).exists()
