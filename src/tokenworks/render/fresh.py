@@ -37,7 +37,7 @@ def _ground(charts: Path) -> str:
 def _documents(folder: Path) -> list[str | bytes] | None:
     """Name, kind and content of everything in the folder; None where there is a link, or something
     that is no file, or is gone already."""
-    parts: list[str | bytes] = []
+    found: list[str | bytes] = []
     try:
         for where, folders, names in os.walk(folder):
             folders.sort()
@@ -46,11 +46,11 @@ def _documents(folder: Path) -> list[str | bytes] | None:
                 if path.is_symlink() or not (path.is_file() or path.is_dir()):
                     return None
                 kind = "folder" if path.is_dir() else "file"
-                parts += [str(path.relative_to(folder)), kind]
-                parts += [path.read_bytes()] if kind == "file" else []
+                found += [str(path.relative_to(folder)), kind]
+                found += [path.read_bytes()] if kind == "file" else []
     except OSError:
         return None
-    return parts
+    return found
 
 
 def files(stack: Stack, tools: RenderTools) -> dict[str, str]:
