@@ -9,6 +9,7 @@ from typing import Any
 import pulumi
 
 from components.cluster import ClusterArgs, cluster_of
+from components.disks import keyed
 from components.environment import Environment, EnvironmentArgs
 from components.model import served_names
 from components.references import Reference
@@ -57,7 +58,7 @@ def build(program: Program) -> None:
     cluster = ClusterArgs(made.kubeconfig, None, layers.identity(program.stack))
     if tuple(program.layers) == ("serving",):
         _reads_platform(program)
-    releases = layers.keyed(made, program.released())
+    releases = keyed(program.released(), *layers.disk_key(made))
     environment = _environment(program, cluster, releases, layers.gateway_annotations(made))
     if "platform" in program.layers:
         layers.platform(program.stack, made, environment)

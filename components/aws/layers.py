@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pulumi
@@ -17,11 +17,9 @@ from tokenworks.errors import TokenworksError
 from tokenworks.render.aws import AwsPlan, plan_of
 from tokenworks.render.aws.load_balancer import CERTIFICATE
 from tokenworks.render.aws.storage import KEY_PARAMETER
-from tokenworks.render.release import Release as Rendered
-from tokenworks.spec.stack import Manifest, Stack
+from tokenworks.spec.stack import Stack
 
 _KEY: Final = "volumesKey"
-_CLASS: Final = "StorageClass"
 
 
 @dataclass(frozen=True)
@@ -72,26 +70,9 @@ def gateway_annotations(made: Made) -> dict[str, pulumi.Input[str]]:
     return {} if made.certificate is None else {CERTIFICATE: made.certificate}
 
 
-def keyed(made: Made, releases: Sequence[Rendered]) -> list[Rendered]:
-    """The releases, with the number of the key of disks where its name stood.
-
-    Both make disks, but the driver compares what a class says with the key of the disk that is
-    copied, and by its name it would refuse every clone of a claim (pkg/driver/controller.go of
-    kubernetes-sigs/aws-ebs-csi-driver v1.63.1).
-    """
-    return [
-        replace(release, objects=tuple(_keyed(o, made.volumes_key) for o in release.objects))
-        if any(o["kind"] == _CLASS for o in release.objects)
-        else release
-        for release in releases
-    ]
-
-
-def _keyed(manifest: Manifest, key: pulumi.Output[str]) -> Manifest:
-    parameters: Manifest = manifest.get("parameters") or {}
-    if manifest["kind"] != _CLASS or KEY_PARAMETER not in parameters:
-        return manifest
-    return {**manifest, "parameters": {**parameters, KEY_PARAMETER: key}}
+def disk_key(made: Made) -> tuple[str, pulumi.Output[str]]:
+    """Parameter of classes of disks that names a key, and the key's ARN."""
+    return KEY_PARAMETER, made.volumes_key
 
 
 def platform(stack: Stack, made: Made, environment: Environment) -> None:

@@ -23,7 +23,8 @@ ARGOCD: Final = "argocd-controller"
 class RemoteChart:
     """A chart that no pinned module holds: who delivers the release fetches and renders it.
 
-    Its objects are seen by the policy pack during previews, and neither by `check` nor `render`.
+    Its objects are seen by the policy pack where the cluster answers, and neither by `check` nor
+    `render`: the provider renders it for the version and the kinds that the cluster has.
     """
 
     name: str

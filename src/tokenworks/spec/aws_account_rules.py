@@ -20,7 +20,7 @@ _POOL_LABEL: Final = "tokenworks.dev/pool"
 _RESERVED_LABELS: Final = re.compile(
     r"(.+\.)?(kubernetes\.io|k8s\.io|eks\.amazonaws\.com|karpenter\.sh|karpenter\.k8s\.aws)/.*"
 )
-"""Node groups and kubelets refuse the first three (kubernetes/cloud-provider-aws, thread 242, read
+"""Node groups and kubelets refuse the first three (kubernetes/cloud-provider-aws/issues/242, read
 2026-11-30), Karpenter's CRDs the others (aws/karpenter-provider-aws v1.14.1, pkg/apis/crds)."""
 
 

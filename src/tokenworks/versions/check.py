@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from policies.model import Finding, Severity
+from tokenworks.catalog.aws.registries import regional
 from tokenworks.catalog.bill import BilledComponent, bill
 from tokenworks.spec.stack import Manifest, Stack
 from tokenworks.versions.items import INJECTED, Item, images, named_images
@@ -22,12 +23,21 @@ def judge(
     stack: Stack, objects: Iterable[Manifest], catalog: list[Item], named: list[Item], kube: str
 ) -> list[Finding]:
     """Every problem of one environment. `kube` is its Kubernetes version."""
-    known = images([*catalog, *named])
+    known = images([*catalog, *named]) | _regional(stack)
     return [
         *_outside(stack, objects, known),
         *_floating(stack, named),
         *_skewed(stack, kube),
     ]
+
+
+def _regional(stack: Stack) -> set[str]:
+    """Images of the bill as the registry of the environment's region has them."""
+    aws = stack.environment.spec.cluster.aws
+    if aws is None:
+        return set()
+    each = [i for component in bill().components.values() for i in component.images.values()]
+    return {f"{regional(image, aws.region).repository}:{image.tag}" for image in each}
 
 
 def catalog_problems(catalog: list[Item]) -> list[Finding]:

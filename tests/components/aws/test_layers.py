@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from components.aws import layers
+from components.disks import keyed
 from components.release import Release, ReleaseArgs
 from tests.components.aws.environments import plan
 from tests.components.recorder import run
@@ -25,7 +26,7 @@ def test_a_class_of_disks_names_the_key_by_its_number() -> None:
 
     def program() -> Any:
         made = layers.infrastructure(stack, 65532, read=False)
-        (release,) = layers.keyed(made, disks(stack))
+        (release,) = keyed(disks(stack), *layers.disk_key(made))
         Release("disks", ReleaseArgs(release.objects))
         return made.exports["volumesKey"]
 
@@ -43,7 +44,7 @@ def test_what_names_no_key_stays_as_it_was_rendered() -> None:
 
     def program() -> Any:
         made = layers.infrastructure(changed(), 65532, read=False)
-        assert layers.keyed(made, given) == given
+        assert keyed(given, *layers.disk_key(made)) == given
         return made.kubeconfig
 
     run(program)
