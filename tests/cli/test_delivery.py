@@ -120,6 +120,19 @@ def test_what_both_applied_is_the_others_alone() -> None:
     assert owners(entry(FIELD_MANAGER), entry(ARGOCD)) == [(ARGOCD, "Apply")]
 
 
+def test_argocds_mark_goes_with_it() -> None:
+    item = manifest("v1", "Namespace")
+    notes = {"argocd.argoproj.io/tracking-id": "tenant-a:/Namespace:/x", "kept": "yes"}
+    fields = [entry(FIELD_MANAGER), entry(ARGOCD)]
+    item["metadata"] |= {"annotations": notes, "managedFields": fields}
+    back, over = (
+        delivery.renamed(item, old, new)
+        for old, new in ((ARGOCD, FIELD_MANAGER), (FIELD_MANAGER, ARGOCD))
+    )
+    assert back and back["metadata"]["annotations"] == {"kept": "yes"}
+    assert over and over["metadata"]["annotations"] == notes
+
+
 @pytest.mark.parametrize("entries", [(), (entry(ARGOCD),), (entry(FIELD_MANAGER, "Update"),)])
 def test_what_is_nobodys_or_the_others_stays(entries: tuple[dict[str, Any], ...]) -> None:
     assert owners(*entries) is None

@@ -281,5 +281,8 @@ def test_the_switch_back_to_pulumi_is_noticed_by_nobody(delivery: Delivery) -> N
         e["manager"] for e in found["metadata"]["managedFields"] if e["operation"] == "Apply"
     }
     assert applied == {"tokenworks"}
-    assert "argocd.argoproj.io/tracking-id" not in found["metadata"]["annotations"]
+    marked = platform.get("namespace,deployment,gateway", "-A")["items"]
+    assert not any(
+        "argocd.argoproj.io/tracking-id" in o["metadata"].get("annotations", {}) for o in marked
+    )
     assert unchanged(platform.run("up", "local", "--no-chat").stdout)

@@ -22,6 +22,8 @@ from tokenworks.spec.stack import Manifest, Stack
 
 _APPLICATION: Final = "kubernetes:argoproj.io/v1alpha1:Application"
 _CONTROLLER: Final = "argocd-application-controller"
+_TRACKING: Final = "argocd.argoproj.io/tracking-id"
+"""Annotation by which Argo CD knows its objects; nobody would remove it from what both applied."""
 _ATTEMPTS: Final = 5
 _SECONDS: Final = 900
 
@@ -198,7 +200,11 @@ def renamed(manifest: Manifest, old: str, new: str) -> Manifest | None:
         return None
     both = any(e["manager"] == new and e["operation"] == "Apply" for e in entries)
     given = [{**e, "manager": new} if e in mine else e for e in entries if not (both and e in mine)]
-    return {**manifest, "metadata": {**manifest["metadata"], "managedFields": given}}
+    metadata: Manifest = {**manifest["metadata"], "managedFields": given}
+    notes: dict[str, str] = metadata.get("annotations") or {}
+    if old == ARGOCD and _TRACKING in notes:
+        metadata["annotations"] = {k: v for k, v in notes.items() if k != _TRACKING}
+    return {**manifest, "metadata": metadata}
 
 
 def _change_owner(stack: Stack, objects: Sequence[Manifest], old: str, new: str) -> None:
