@@ -136,6 +136,15 @@ def test_the_way_between_two_checkouts_is_a_list_of_operations(tmp_path: Path) -
     assert all("g6e" in operation.name for operation in found)
 
 
+def test_an_environment_of_one_stack_is_compared_too(tmp_path: Path) -> None:
+    """Its records have a provider of which a preview tells nothing."""
+    with edited(tmp_path, "staging") as document:
+        document["spec"]["cluster"]["aws"]["network"]["nat"] = "per-zone"
+    found = operations("staging", ROOT, tmp_path)
+    assert {operation.what for operation in found} == {"create"}
+    assert any(operation.kind == "aws:ec2/natGateway:NatGateway" for operation in found)
+
+
 def test_other_stacks_cannot_be_compared(tmp_path: Path) -> None:
     with edited(tmp_path, "prod") as document:
         document["spec"]["stacks"] = "one"

@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,12 +65,32 @@ def remember(pulumi: engine.Engine, steps: Iterable[Step]) -> None:
         "version": 3,
         "deployment": {
             "manifest": {"time": "2026-01-01T00:00:00Z", "magic": "", "version": ""},
-            "resources": [_resource(step["newState"]) for step in steps],
+            "resources": [_resource(state) for state in _ordered(steps)],
         },
     }
     file = pulumi.folder / "remembered.json"
     file.write_text(json.dumps(deployment), encoding="utf-8")
     engine.run(pulumi, ["stack", "import", "--file", str(file), "--force"], quiet=True)
+
+
+def _ordered(steps: Iterable[Step]) -> list[dict[str, Any]]:
+    """What is made, each after its parent and its provider, as a state has it: a preview tells of
+    resources when they are ready."""
+    states: dict[str, dict[str, Any]] = {str(s["urn"]): s["newState"] for s in steps}
+    for urn in {_provider(state) for state in states.values()} - {*states, ""}:
+        # Previews do not show the providers that resources have by default.
+        kind = urn.split("::")[2]
+        states[urn] = {"urn": urn, "custom": True, "type": kind, "inputs": {}}
+    needs = {
+        urn: [n for n in (state.get("parent"), _provider(state)) if n in states and n != urn]
+        for urn, state in states.items()
+    }
+    return [states[urn] for urn in TopologicalSorter(needs).static_order()]
+
+
+def _provider(state: dict[str, Any]) -> str:
+    """URN of a resource's provider: what it names without the provider's own number."""
+    return str(state.get("provider") or "").rpartition("::")[0]
 
 
 def _resource(state: dict[str, Any]) -> dict[str, Any]:
@@ -79,7 +100,7 @@ def _resource(state: dict[str, Any]) -> dict[str, Any]:
         known = str(state["type"]).startswith("pulumi:providers:")
         kept |= {"id": "provider" if known else UNKNOWN, "outputs": state.get("inputs", {})}
     if "provider" in state:
-        kept["provider"] = f"{str(state['provider']).rpartition('::')[0]}::provider"
+        kept["provider"] = f"{_provider(state)}::provider"
     return kept
 
 

@@ -6,7 +6,7 @@ import difflib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import yaml
@@ -29,6 +29,8 @@ _LONG: Final = 120
 """Characters of a value that is shown on the line; a longer one is folded."""
 _LINES: Final = 200
 """Lines of one folded text."""
+_TRACE: Final = 40
+"""Lines of what a program says when it fails."""
 _WIDTH: Final = 1_000
 """Characters of one of its lines."""
 
@@ -285,7 +287,8 @@ def _infrastructure(review: Review, limits: Limits) -> list[str]:
     words = _differ(len(entries), "setting")
     if preview is not None and preview.failed:
         words += ", no preview"
-        body += ["", "The preview fails:", "", *fence(_cut(preview.failed, limits))]
+        few = limits if limits.lines is None else replace(limits, lines=_TRACE)
+        body += ["", "The preview fails:", "", *fence(_cut(preview.failed, few))]
     elif preview is not None:
         counts = Counter(operation.what for operation in done)
         words += f", {', '.join(f'{what} {n}' for what, n in counts.items()) or 'nothing is done'}"
