@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from local.toolchain import module_dir
-from tests.charts.rendering import Helm, Object, Objects
+from tests.charts.rendering import Object, Objects
 from tests.matrix.cells import Cell, environment
 from tests.matrix.rendering import distinct
 from tokenworks.catalog.bill import bill
@@ -21,9 +21,9 @@ from tokenworks.spec.stack import Stack
 NAMESPACE = "research"
 
 
-def schemas(helm: Helm, folder: Path) -> Path:
+def schemas(renderer: Path, folder: Path) -> Path:
     """The folder of schemas."""
-    tools = RenderTools(helm.program, module_dir)
+    tools = RenderTools(renderer, module_dir)
     stack = Stack(Environment.model_validate(environment("0.10.0")), (), ())
     crds = [o for release in platform.gateway_api(tools) for o in release.objects]
     crds += [o for release in platform.leader_worker_set(stack, tools) for o in release.objects]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.charts.rendering import Helm, Object, Objects
+from tests.charts.rendering import Object, Objects
 from tests.matrix.cells import Cell
 from tests.matrix.crds import every_object, pods_of_groups, schemas
 from tokenworks.check.conform import validate_schemas
@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.helm, pytest.mark.kubeconform]
 
 
 @pytest.fixture(scope="module")
-def folder(helm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return schemas(Helm(helm), tmp_path_factory.mktemp("schemas"))
+def folder(renderer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return schemas(renderer, tmp_path_factory.mktemp("schemas"))
 
 
 @pytest.fixture(scope="module")
