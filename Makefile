@@ -21,16 +21,20 @@ test: tools lint ## everything: lint, unit, golden, chart, policy, Pulumi, end t
 
 .PHONY: test-fast
 test-fast: venv tools-fast ## unit, golden, chart and policy tests; under 3 minutes
-	@$(PY) -m pytest -n auto --dist loadgroup -m "not e2e and not pulumi and not engine and not slow" $(ARGS)
+	@$(PY) -m pytest -n auto --dist loadgroup -m "not e2e and not pulumi and not argocd and not engine and not slow" $(ARGS)
 
 .PHONY: test-e2e
 test-e2e: tools ## end to end on the local cluster (root)
-	@$(PY) -m pytest -m "e2e and not engine" $(ARGS)
+	@$(PY) -m pytest -m "e2e and not argocd and not engine" $(ARGS)
 
 # Opt-in: `make test` leaves it out (addopts in pyproject.toml; tests/repo lists why).
 .PHONY: test-engine
 test-engine: tools engine ## a real vLLM without a GPU, on the local cluster (root; 5.5 GB of disk)
 	@$(PY) -m pytest -m engine $(ARGS)
+
+.PHONY: test-argocd
+test-argocd: tools ## Argo CD on the local cluster: delivers, heals, hands over and back (root)
+	@$(PY) -m pytest -m argocd $(ARGS)
 
 .PHONY: lint
 lint: venv ## ruff, formatting, types, YAML

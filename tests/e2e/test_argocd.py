@@ -27,7 +27,7 @@ from tests.e2e.streams import Stream
 from tests.e2e.test_serving import unchanged
 from tokenworks.render.waves import annotated
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.argocd]
 
 OTHER = "model-llama-sim"
 ENGINES = "app.kubernetes.io/component=engine"
