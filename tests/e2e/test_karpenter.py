@@ -33,7 +33,8 @@ def served(platform: Platform) -> Iterator[Platform]:
         lambda: "nodepools" in platform.kubectl("api-resources", "-o", "name"),
     )
     yield platform
-    platform.kubectl("delete", "-f", folder, "--wait=true")
+    # Not awaited: of a kind that was only just stored, the API server tries later and later.
+    platform.kubectl("delete", "-f", folder, "--wait=false")
 
 
 def _file(folder: Path, objects: list[Object]) -> str:
