@@ -121,6 +121,25 @@ def _again(here: Place) -> tuple[float, float]:
     return statistics.median(changed[1:]), statistics.median(same[1:])
 
 
+def _git(folder: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=bench", "-c", "user.email=bench@example.com")
+    subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
+
+
+def _reviewed(here: Place) -> tuple[float, float]:
+    """Seconds of `pr` for a change of one file: where the base is not known yet, and the median of
+    those after it."""
+    (here.root / ".gitignore").write_text("/compiled/\n/rendered/\n")
+    _git(here.root, "init", "--quiet")
+    _git(here.root, "add", "--all")
+    _git(here.root, "commit", "--quiet", "--message", "everything")
+    taken: list[float] = []
+    for turn in range(ROUNDS):
+        one_change(here.root, 1000 + turn)
+        taken.append(here.command("pr", "--base", "HEAD").seconds)
+    return taken[0], statistics.median(taken[1:])
+
+
 def measure() -> list[Row]:
     """Rows of the large repository; the smaller one is rendered beside it."""
     environment = ENVIRONMENTS[0]
@@ -131,6 +150,7 @@ def measure() -> list[Row]:
         large.render()
         changed, same = _again(large)
         check = large.command("check", environment)
+        first, later = _reviewed(large)
     loop = statistics.mean(loops) * RELEASES
     what = f"{RELEASES} releases in {len(ENVIRONMENTS)} environments"
     scaled = f"helm template, {SAMPLE} in a loop, scaled"
@@ -144,4 +164,6 @@ def measure() -> list[Row]:
             fewer.peak / 2**20, "under 1024 MiB", unit="MiB"),
         Row(f"check one of the environments, {RELEASES // len(ENVIRONMENTS)} releases",
             check.seconds),
+        Row("pr, a change of one file, its base not seen before", first),
+        Row("  the same, another change", later),
     ]  # fmt: skip

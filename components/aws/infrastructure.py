@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pulumi
-import pulumi_aws as aws
 
 from components.aws.access import kubeconfig
+from components.aws.account import provider
 from components.aws.addons import Addons, AddonsArgs
 from components.aws.controllers import Controllers, ControllersArgs
 from components.aws.dns import Certificate, CertificateArgs
@@ -44,13 +44,8 @@ class Infrastructure(pulumi.ComponentResource):
     ) -> None:
         super().__init__("tokenworks:aws:Infrastructure", name, None, opts)
         plan, spec = args.plan, args.plan.spec
-        provider = aws.Provider(
-            f"{name}-aws",
-            region=spec.region,  # pyright: ignore[reportArgumentType] - any region of the catalog
-            allowed_account_ids=[spec.account],
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        self._opts = pulumi.ResourceOptions(parent=self, providers=[provider])
+        self.provider = provider(name, plan, self)
+        self._opts = pulumi.ResourceOptions(parent=self, providers=[self.provider])
         foundation = Foundation(f"{name}-foundation", FoundationArgs(plan), self._opts)
         control = self._control_plane(name, plan, foundation)
         self.volumes_key = key = foundation.volumes_key.arn

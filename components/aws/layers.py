@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pulumi
+import pulumi_aws as aws
 
+from components.aws.account import provider
 from components.aws.dns import GatewayRecord, GatewayRecordArgs
 from components.aws.infrastructure import Infrastructure, InfrastructureArgs
 from components.aws.volumes import Volumes, VolumesArgs
@@ -34,6 +36,8 @@ class Made:
     volumes_key: pulumi.Output[str]
     """ARN of the key of disks."""
     exports: Mapping[str, Any]
+    provider: aws.Provider | None = None
+    """The one that made it; None where another stack did."""
 
 
 def identity(stack: Stack) -> str:
@@ -62,7 +66,7 @@ def infrastructure(stack: Stack, user: int, *, read: bool) -> Made:
     if made.certificate is not None:
         exports["certificate"] = made.certificate
     key = made.volumes_key
-    return Made(plan, made.kubeconfig, made.weights, made.certificate, key, exports)
+    return Made(plan, made.kubeconfig, made.weights, made.certificate, key, exports, made.provider)
 
 
 def gateway_annotations(made: Made) -> dict[str, pulumi.Input[str]]:
@@ -80,7 +84,10 @@ def platform(stack: Stack, made: Made, environment: Environment) -> None:
     dns, hostname = made.plan.spec.dns, made.plan.hostname
     if dns is not None and hostname is not None:
         address = environment.gateway.apply(_load_balancer)
-        GatewayRecord(f"{stack.name}-gateway", GatewayRecordArgs(hostname, dns.zone_id, address))
+        args = GatewayRecordArgs(hostname, dns.zone_id, address)
+        ours = made.provider or provider(stack.name, made.plan)
+        opts = pulumi.ResourceOptions(providers=[ours])
+        GatewayRecord(f"{stack.name}-gateway-address", args, opts)
     store = made.plan.spec.weights
     if store is not None and store.lustre is not None:
         args = VolumesArgs(

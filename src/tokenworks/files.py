@@ -15,19 +15,32 @@ def replace_text(file: Path, text: str) -> None:
     Raises:
         TokenworksError: it cannot be written.
     """
+    try:
+        replace_bytes(file, text.encode("utf-8"))
+    except OSError as error:
+        raise TokenworksError(f"{file}: cannot be written: {error.strerror}") from None
+
+
+def replace_bytes(file: Path, content: bytes) -> None:
+    """The same, for any content.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    place = file.resolve()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o644
     beside: Path | None = None
     try:
-        place = file.resolve()
-        place.parent.mkdir(parents=True, exist_ok=True)
-        mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o644
         with tempfile.NamedTemporaryFile(
             "wb", dir=place.parent, prefix=f".{place.name}.", delete=False
         ) as out:
             beside = Path(out.name)
-            out.write(text.encode("utf-8"))
+            out.write(content)
         beside.chmod(mode)
         beside.replace(place)
-    except OSError as error:
+    except BaseException:
+        # Ctrl-C too leaves nothing behind.
         if beside is not None:
             beside.unlink(missing_ok=True)
-        raise TokenworksError(f"{file}: cannot be written: {error.strerror}") from None
+        raise

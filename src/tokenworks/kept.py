@@ -6,11 +6,11 @@ up by name or time, so nothing can be out of date, and what is found is what wou
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +19,8 @@ from typing import Any, Final, cast
 
 import pydantic
 import yaml
+
+from tokenworks.files import replace_bytes
 
 _MOST: Final = 20_000
 """Files that a folder may have before the oldest half goes."""
@@ -49,16 +51,9 @@ class Kept:
     def keep(self, key: str, text: str) -> None:
         """Keep a text. A folder that cannot be written keeps none."""
         body = text.encode("utf-8")
-        beside: Path | None = None
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".", delete=False) as file:
-                beside = Path(file.name)
-                file.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-            beside.replace(self._file(key))
-        except OSError:
-            if beside is not None:
-                beside.unlink(missing_ok=True)
+        head = hashlib.sha256(body).hexdigest().encode()
+        with contextlib.suppress(OSError):
+            replace_bytes(self._file(key), head + b"\n" + body)
 
     def objects(self, key: str) -> tuple[Object, ...] | None:
         """Objects that were kept; None where none were."""

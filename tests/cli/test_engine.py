@@ -26,6 +26,11 @@ from tokenworks.spec.stack import Stack
 
 Settings = Callable[..., Engine]
 SALT = "v1:c2FsdA=="
+BROKEN = (
+    "<{%fg 1%}>kubernetes:apps/v1:Deployment resource x: Internal error occurred: failed calling "
+    'webhook "mdeployment.kb.io": failed to call webhook: Post "https://kueue/x": write tcp '
+    "10.0.0.1:1->10.0.0.2:2: write: broken pipe<{%reset%}>"
+)
 
 
 def program(path: Path, body: str) -> Path:
@@ -135,6 +140,52 @@ class TestRun:
         # A later run that ends well does not know what the killed one applied.
         engine.run(replaced(run_of, "sys.exit(0)"), ["destroy"])
         assert run_of.interrupted.exists() is left
+
+    @pytest.mark.parametrize(
+        ("errors", "attempts"),
+        [
+            ([BROKEN, "update failed"], 3),
+            ([BROKEN, "spec.replicas: Invalid value", "update failed"], 1),
+            (['admission webhook "a.b" denied the request: no'], 1),
+            (["update failed"], 1),
+        ],
+    )
+    def test_only_webhooks_that_could_not_be_reached_are_worth_another_attempt(
+        self,
+        run_of: Engine,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        errors: list[str],
+        attempts: int,
+    ) -> None:
+        monkeypatch.setattr(engine, "_PAUSES", (0, 0))
+        lines = [{"diagnosticEvent": {"severity": "error", "message": m}} for m in errors]
+        lines += [{"diagnosticEvent": {"severity": "warning", "message": "odd"}}, {"sequence": 9}]
+        text = "".join(f"{json.dumps(line)}\n" for line in lines) + '{"cut'
+        body = (
+            "open(os.environ['LOG'], 'a').write(args[0] + '\\n')\n"
+            f"open(args[args.index('--event-log') + 1], 'w').write({text!r})\n"
+            "sys.exit(255)"
+        )
+        assert engine.change(replaced(run_of, body), "up") == 255
+        assert calls(run_of) == ["up"] * attempts
+        assert capsys.readouterr().err.count("could not reach mdeployment.kb.io") == attempts - 1
+        assert list(run_of.folder.glob("tmp-*")) == []
+
+    def test_an_attempt_that_ends_well_is_the_last(
+        self, run_of: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(engine, "_PAUSES", (0, 0))
+        line = json.dumps({"diagnosticEvent": {"severity": "error", "message": BROKEN}})
+        body = (
+            "log = os.environ['LOG']\n"
+            "open(log, 'a').write('up\\n')\n"
+            "if len(open(log).readlines()) == 2: sys.exit(0)\n"
+            f"open(args[args.index('--event-log') + 1], 'w').write({line!r})\n"
+            "sys.exit(255)"
+        )
+        assert engine.change(replaced(run_of, body), "up") == 0
+        assert calls(run_of) == ["up", "up"]
 
     def test_a_preview_leaves_no_mark(self, run_of: Engine) -> None:
         engine.run(replaced(run_of, "os.kill(os.getpid(), 9)"), ["preview"])

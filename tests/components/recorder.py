@@ -65,6 +65,16 @@ _AWS: dict[str, dict[str, Any]] = {
 """What AWS adds to what it is told, by type."""
 
 
+_OUTPUTS: dict[str, Any] = {
+    "kubeconfig": "{}", "volumesKey": "arn:aws:test:::key", "certificate": "arn:aws:test:::cert",
+    "weights": {
+        "bucket": "weights", "fileSystemId": "fs-1", "dnsName": "fs.example.internal",
+        "mountName": "mount",
+    },
+}  # fmt: skip
+"""What every other stack exports."""
+
+
 class _Cluster(Mocks):
     """Every object is created as asked; a Gateway gets an address, AWS adds what it knows."""
 
@@ -75,6 +85,8 @@ class _Cluster(Mocks):
         state = dict(args.inputs)
         if args.typ.endswith(":Gateway") and args.typ.startswith("kubernetes:"):
             state["status"] = {"addresses": [{"value": "gateway.example.internal"}]}
+        if args.typ == "pulumi:pulumi:StackReference":
+            state["outputs"] = _OUTPUTS
         if args.typ.startswith("aws:"):
             state |= {
                 "arn": f"arn:aws:test:::{args.name}",

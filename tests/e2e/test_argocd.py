@@ -30,7 +30,7 @@ from tokenworks.render.waves import annotated
 pytestmark = [pytest.mark.e2e, pytest.mark.argocd]
 
 OTHER = "model-llama-sim"
-ENGINES = "app.kubernetes.io/component=engine"
+GATEWAY = "tokenworks-gateway"
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,9 @@ def delivery(platform: Platform, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def uids(platform: Platform) -> frozenset[str]:
-    return frozenset(pod["metadata"]["uid"] for pod in platform.pods(ENGINES))
+    """Every pod that a request meets on its way: Envoy and the body router, picker, engine."""
+    pods = [*platform.pods("", NAMESPACE), *platform.pods("", GATEWAY)]
+    return frozenset(f"{pod['metadata']['name']} {pod['metadata']['uid']}" for pod in pods)
 
 
 def switch(delivery: Delivery, url: str) -> Switch:

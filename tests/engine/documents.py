@@ -18,6 +18,7 @@ NAMESPACE = "research"
 NAME = "tiny-llama"
 CLAIM = "real-engine"
 CONTEXT = 16384
+DRAIN_SECONDS = 120
 VERSION = IMAGE.rpartition(":v")[2]
 """Release whose CPU build is installed; without GPUs the catalog's image for it is that build."""
 
@@ -73,7 +74,7 @@ def on_cpu(release: Mapping[str, Any], model: str) -> dict[str, Any]:
                 "ephemeralStorage": "10Gi",
             },
             "caches": {"weights": {"kind": "none"}},
-            "startup": {"load": "900s", "drain": "120s"},
+            "startup": {"load": "900s", "drain": f"{DRAIN_SECONDS}s"},
         },
     }
 

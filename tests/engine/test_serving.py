@@ -6,6 +6,7 @@ The tests follow one pod through its life: it starts, answers, is measured and, 
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import threading
@@ -21,7 +22,7 @@ from local.cluster import kubectl_command
 from local.toolchain import ensure, module_dir
 from tests.e2e.platform import Platform, eventually
 from tests.engine.commands import containers, vllm_words
-from tests.engine.documents import CONTEXT, NAME, NAMESPACE
+from tests.engine.documents import CONTEXT, DRAIN_SECONDS, NAME, NAMESPACE
 from tokenworks.catalog.engines import load_engines
 from tokenworks.render import render
 from tokenworks.render.helm import RenderTools
@@ -187,12 +188,15 @@ def log(served: Platform, tmp_path: Path) -> Generator[Path]:
 def test_a_stream_outlives_sigterm_and_the_pod_outlives_the_stream(
     served: Platform, url: str, log: Path
 ) -> None:
-    # Long enough to be in the middle when the engine gets SIGTERM, by its own measure of speed.
-    complete(url, "warm", 256)
-    now = samples(served)
+    # SIGTERM comes once the pre-stop hook has slept, and then there is time to drain: a stream that
+    # aims at the middle of what may be, in ratio, may turn out as much faster as slower.
+    before = samples(served)
+    complete(url, "warm", 1024)
+    after = samples(served)
     latency = "vllm:inter_token_latency_seconds"
-    each = now[f"{latency}_sum"] / now[f"{latency}_count"]
-    tokens = min(int((PRE_STOP_SECONDS + 20) / each), CONTEXT - 1000)
+    took, of = (after[f"{latency}_{x}"] - before[f"{latency}_{x}"] for x in ("sum", "count"))
+    aim = math.sqrt(PRE_STOP_SECONDS * (PRE_STOP_SECONDS + DRAIN_SECONDS))
+    tokens = min(int(aim * of / took), CONTEXT - 1000)
     stream = Stream(url, tokens)
     reader = threading.Thread(target=stream.read)
     reader.start()
@@ -208,5 +212,5 @@ def test_a_stream_outlives_sigterm_and_the_pod_outlives_the_stream(
     assert stream.pieces > at_sigterm > 0, "the stream had ended before SIGTERM came"
     assert "deletionTimestamp" in pod["metadata"]
     assert "running" in pod["status"]["containerStatuses"][0]["state"]
-    assert re.search(r"mode=drain timeout=120s", log.read_text())
+    assert re.search(rf"mode=drain timeout={DRAIN_SECONDS}s", log.read_text())
     served.kubectl("wait", "--for=delete", f"pod/{name}", "-n", NAMESPACE, "--timeout=180s")

@@ -71,6 +71,22 @@ def tenant(chance: random.Random, stack: Path, _kept: Path) -> None:
     changed(file, lambda spec: spec["costLabels"].update({"cost-center": value}))
 
 
+def delivery(chance: random.Random, stack: Path, _kept: Path) -> None:
+    told = {
+        "delivery": "argocd",
+        "argocd": {"repository": f"https://git.example.com/{chance.randrange(3)}.git"},
+    }
+
+    def switch(spec: dict[str, Any]) -> None:
+        if spec.get("delivery") == "argocd":
+            for name in told:
+                del spec[name]
+        else:
+            spec.update(told)
+
+    changed(stack / "environment.yaml", switch)
+
+
 def broken(chance: random.Random, stack: Path, _kept: Path) -> None:
     file = any_model(chance, stack)
     mistakes: Sequence[Callable[[str], str]] = (
@@ -97,7 +113,7 @@ def lose(chance: random.Random, _stack: Path, kept: Path) -> None:
 
 
 EDITS: tuple[Edit, ...] = (
-    drain, comment, remove, copy, gateway, tenant, broken, damage, lose,
+    drain, comment, remove, copy, gateway, tenant, delivery, broken, damage, lose,
 )  # fmt: skip
 
 
@@ -170,10 +186,13 @@ def test_after_any_edits_it_is_what_it_would_be_without_anything_kept(
 
 @pytest.mark.helm
 @pytest.mark.slow
+@pytest.mark.parametrize("who", ["pulumi", "argocd"])
 def test_after_a_change_of_one_file_only_what_reads_it_is_rendered(
-    place: Path, tools: RenderTools, asked: list[str]
+    who: str, place: Path, tools: RenderTools, asked: list[str]
 ) -> None:
     stack = place / "stacks" / NAME
+    if who == "argocd":
+        delivery(random.Random(0), stack, place)
     warm(place, tools)
     assert len(asked) == len(set(asked)) > 15
     asked.clear()

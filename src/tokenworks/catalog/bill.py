@@ -59,10 +59,16 @@ class Bill(Document):
 @cache
 def bill() -> Bill:
     """The bill of this checkout."""
-    data: dict[str, Any] = read(HERE / "versions.yaml")
-    for component in data["components"].values():
-        component["date"] = str(component["date"])
-    return Bill.model_validate(data)
+    return parsed(read(HERE / "versions.yaml"))
+
+
+def parsed(data: dict[str, Any]) -> Bill:
+    """A bill from what its file holds."""
+    components = {
+        name: {**component, "date": str(component["date"])}
+        for name, component in data["components"].items()
+    }
+    return Bill.model_validate({**data, "components": components})
 
 
 @cache

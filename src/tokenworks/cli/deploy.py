@@ -112,9 +112,10 @@ def up(
     here = _made_here(stack)
     releases = _checked(stack)
     if here:
-        from tokenworks.cli.local import bring_up  # noqa: PLC0415
+        from tokenworks.cli import local  # noqa: PLC0415
 
-        bring_up(stack, [o for release in releases for o in release.objects])
+        local.build(stack.environment, engine.PROGRAMS)
+        local.bring_up(stack, [o for release in releases for o in release.objects])
     on_aws = stack.environment.spec.cluster.provider == "aws"
     pulumis = [p.applying(releases, on_aws=on_aws) for p in engine.engines_of(stack)]
     for pulumi in pulumis:
@@ -165,7 +166,7 @@ def _apply(pulumi: engine.Engine, stack: Stack, releases: Sequence[Release], *, 
             raise TokenworksError(f"preview of {pulumi.stack} failed; the reason is above")
         _confirm(f"Apply these changes to {pulumi.stack}?")
     delivery.hand_over(stack, releases, pulumi)
-    if engine.run(pulumi, ["up", "--yes", "--skip-preview"]) != 0:
+    if engine.change(pulumi, "up") != 0:
         raise TokenworksError(
             f"{pulumi.stack} is not up; the reason is above. What was applied stays; "
             f"run ./tokenworks up {stack.name} again to go on"
@@ -203,7 +204,7 @@ def _destroy(pulumi: engine.Engine, stack: Stack) -> None:
     """
     engine.select(pulumi)
     killed = pulumi.interrupted.exists()
-    if engine.run(pulumi, ["destroy", "--yes", "--skip-preview"]) != 0:
+    if engine.change(pulumi, "destroy") != 0:
         raise TokenworksError(f"not everything of {pulumi.stack} was removed; the reason is above")
     if killed:
         say("an earlier run was killed: removing what it applied and could not note")

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 from tokenworks.cli import state
 from tokenworks.cli.context import root, say
 from tokenworks.cli.state import TEMPORARY, end_session, free_lock, pending, salt
+from tokenworks.cli.webhooks import unreached
 from tokenworks.errors import TokenworksError
 from tokenworks.render.handover import VARIABLE, write
 from tokenworks.render.release import Release
@@ -31,6 +33,8 @@ PROVIDER_VERSION = "4.25.0"
 # The one that takes longest is begun first.
 PROGRAMS = ("pulumi-resource-kubernetes", "pulumi", "pulumi-language-python-exec", "charts")
 _CHANGES = ("up", "destroy", "refresh")
+_PAUSES = (5, 20)
+"""Seconds before each further attempt."""
 
 
 @dataclass(frozen=True)
@@ -243,6 +247,30 @@ def run(engine: Engine, arguments: Iterable[str], quiet: bool = False) -> int:
     if quiet and process.returncode:
         raise TokenworksError(f"pulumi {' '.join(command[1:])} failed:\n{said.strip()}")
     return process.returncode
+
+
+def change(engine: Engine, command: str) -> int:
+    """`pulumi up` or `pulumi destroy`, without questions: its exit status.
+
+    What failed only because the API server could not reach a webhook for a moment is tried again,
+    twice at most: admission controllers restart, and connections to them break.
+    """
+    debugging = {**engine.variables, "PULUMI_DEBUG_COMMANDS": "true"}
+    with tempfile.TemporaryDirectory(dir=engine.folder, prefix=TEMPORARY) as kept:
+        events = Path(kept) / "events.json"
+        options = ("--yes", "--skip-preview", "--event-log", str(events))
+        for pause in (*_PAUSES, None):
+            events.unlink(missing_ok=True)
+            code = run(replace(engine, variables=debugging), [command, *options])
+            missed = unreached(events) if code else ()
+            if not missed or pause is None:
+                return code
+            say(
+                f"the API server could not reach {', '.join(missed)}, nothing else failed: "
+                f"once more in {pause} s"
+            )
+            time.sleep(pause)
+    raise AssertionError("the last attempt returns")
 
 
 @contextlib.contextmanager

@@ -42,7 +42,8 @@ from tokenworks.spec.stack import Stack
 from tokenworks.spec.tenant import Tenant
 
 __all__ = [
-    "Layer", "Part", "Release", "RenderTools", "all_of", "parts", "pulumis_share", "render",
+    "Layer", "Part", "Release", "RenderTools", "all_of", "delivery", "parts", "pulumis_share",
+    "render",
 ]  # fmt: skip
 
 CHARTS = Path(__file__).parents[3] / "charts"
@@ -203,15 +204,22 @@ def render(stack: Stack, tools: RenderTools) -> tuple[Release, ...]:
     if tools.kept is not None:
         tools.kept.trim()
     releases = [release for releases in made for release in releases]
-    return ordered([*releases, *_delivery(stack, tools, releases)])
+    return ordered([*releases, *delivery(stack, tools, releases)])
 
 
-def _delivery(stack: Stack, tools: RenderTools, releases: list[Release]) -> list[Release]:
-    """Argo CD and what it is told, where it delivers."""
+def delivery(stack: Stack, tools: RenderTools, releases: Iterable[Release]) -> list[Release]:
+    """Argo CD and what it is told, where it delivers.
+
+    Args:
+        stack: the environment's documents, of which no model is read.
+        tools: where the module of Argo CD lies.
+        releases: all others; their outlines are enough.
+    """
     if stack.environment.spec.delivery != "argocd":
         return []
-    own = argocd(stack, tools, seconds_of(releases))
-    return [*own, *applications(stack, ordered([*releases, *own]))]
+    given = list(releases)
+    own = argocd(stack, tools, seconds_of(given))
+    return [*own, *applications(stack, ordered([*given, *own]))]
 
 
 def _waved(release: Release) -> Release:

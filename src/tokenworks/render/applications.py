@@ -8,7 +8,7 @@ switches automatic sync off and so heals nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tokenworks.catalog.bill import bill
@@ -73,6 +73,19 @@ def applications(stack: Stack, releases: Sequence[Release]) -> list[Release]:
         *(Release(f"application-{a['metadata']['name']}", "applications", namespace, (a,))
           for a in made),
     ]  # fmt: skip
+
+
+def outline(release: Release) -> Release:
+    """All of a release that anything here reads: of its objects only what and where they are."""
+    objects = release.objects if deliverable(release) else ()
+    return replace(release, objects=tuple(_outlined(o) for o in objects), charts=())
+
+
+def _outlined(manifest: Manifest) -> Manifest:
+    metadata = {k: v for k, v in manifest["metadata"].items() if k in ("name", "namespace")}
+    return {
+        "apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": metadata,
+    }  # fmt: skip
 
 
 def seconds_of(releases: Sequence[Release]) -> float:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tokenworks.kept import Kept, code, content, digest, program
-from tokenworks.render import Part, RenderTools, all_of, parts, render
+from tokenworks.render import Part, RenderTools, all_of, delivery, parts, render
+from tokenworks.render.applications import outline
+from tokenworks.render.release import Release
 from tokenworks.render.tree import digests, digests_of, tree
 from tokenworks.spec.common import Document
 from tokenworks.spec.stack import Stack
@@ -53,27 +56,80 @@ def _documents(folder: Path) -> list[str | bytes] | None:
     return found
 
 
+@dataclass(frozen=True)
+class _Made:
+    """What came of a part."""
+
+    files: dict[str, str]
+    outlines: tuple[Release, ...]
+    """What Argo CD is told about; none where it does not deliver."""
+
+    def text(self) -> str:
+        return json.dumps({"files": self.files, "outlines": [asdict(r) for r in self.outlines]})
+
+
+def _made(text: str) -> _Made:
+    known = json.loads(text)
+    return _Made(known["files"], tuple(_release(fields) for fields in known["outlines"]))
+
+
+def _release(fields: Mapping[str, Any]) -> Release:
+    lists: dict[str, Any] = {name: tuple(fields[name]) for name in ("objects", "needs", "charts")}
+    return Release(**{**fields, **lists})
+
+
 def files(stack: Stack, tools: RenderTools) -> dict[str, str]:
     """Relative path to text of every file of the environment's tree.
 
     Raises:
         TokenworksError: a chart does not render.
     """
-    # What Argo CD is told is about all releases at once, so it needs them all.
-    if tools.kept is None or stack.environment.spec.delivery == "argocd":
+    if tools.kept is None:
         return tree(render(stack, tools))
-    wanted, kept = parts(stack), tools.kept
-    keys = _keys(wanted, _ground(tools.charts))
-    known = [None if key is None else kept.text(key) for key in keys]
-    found: list[dict[str, str]] = [json.loads(text) for text in known if text is not None]
-    missing = [place for place, text in enumerate(known) if text is None]
-    made = all_of([wanted[place] for place in missing], tools) if missing else []
-    for place, releases in zip(missing, made, strict=True):
-        found.append(tree(releases))
-        if (key := keys[place]) is not None:
-            kept.keep(key, json.dumps(found[-1]))
+    wanted, kept, ground = parts(stack), tools.kept, _ground(tools.charts)
+    told = stack.environment.spec.delivery == "argocd"
+
+    def make(missing: Sequence[Part]) -> list[_Made]:
+        made = all_of(missing, tools) if missing else []
+        return [_Made(tree(rs), tuple(map(outline, rs)) if told else ()) for rs in made]
+
+    found = _kept_or_made(kept, wanted, _keys(wanted, ground), make)
+    if told:
+        outlines = [release for part in found for release in part.outlines]
+        found.append(_told_argocd(stack, tools, ground, outlines))
     kept.trim()
-    return {path: text for texts in found for path, text in texts.items()}
+    return {path: text for part in found for path, text in part.files.items()}
+
+
+def _kept_or_made(
+    kept: Kept,
+    wanted: Sequence[Part],
+    keys: Sequence[str | None],
+    make: Callable[[Sequence[Part]], list[_Made]],
+) -> list[_Made]:
+    """What each part makes; only what was not kept is made, and kept then."""
+    known = [None if key is None else kept.text(key) for key in keys]
+    missing = [place for place, text in enumerate(known) if text is None]
+    fresh_ones = dict(zip(missing, make([wanted[place] for place in missing]), strict=True))
+    for place, made in fresh_ones.items():
+        if (key := keys[place]) is not None:
+            kept.keep(key, made.text())
+    return [fresh_ones[place] if text is None else _made(text) for place, text in enumerate(known)]
+
+
+def _told_argocd(
+    stack: Stack, tools: RenderTools, ground: str, outlines: Sequence[Release]
+) -> _Made:
+    """Argo CD and what it is told: made of the environment's own documents, and of outlines."""
+    assert tools.kept is not None
+    said = [_told(document) for document in (stack.environment, *stack.tenants)]
+    key = digest("argocd", ground, *said, _Made({}, tuple(outlines)).text())
+    text = tools.kept.text(key)
+    if text is not None:
+        return _made(text)
+    made = _Made(tree(delivery(stack, tools, outlines)), ())
+    tools.kept.keep(key, made.text())
+    return made
 
 
 def _keys(wanted: Sequence[Part], ground: str) -> list[str | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import yaml
 
 from tokenworks.errors import UsageError
+from tokenworks.files import replace_text
 from tokenworks.kept import digest
 from tokenworks.render.release import Release
 
@@ -97,15 +97,6 @@ def compare(files: dict[str, str], folder: Path) -> TreeChange:
     )
 
 
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".rendering-")
-    with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
-        out.write(text)
-    Path(name).chmod(0o644)
-    Path(name).replace(path)
-
-
 def write(files: dict[str, str], folder: Path) -> TreeChange:
     """Make `folder` hold exactly `files`; unchanged files are not touched.
 
@@ -120,7 +111,7 @@ def write(files: dict[str, str], folder: Path) -> TreeChange:
             "would take its place; move it away, or name another folder with --out"
         )
     for path in (*change.added, *change.changed):
-        _write(folder / path, files[path])
+        replace_text(folder / path, files[path])
     for path in change.removed:
         (folder / path).unlink()
         parent = (folder / path).parent

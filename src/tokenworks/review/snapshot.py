@@ -5,10 +5,10 @@ A snapshot is plain JSON, so that the code of another commit can make it and thi
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from policies.pods import flatten
 from tokenworks.check.context import context_of
 from tokenworks.check.environment import CheckTools, check_environment
 from tokenworks.errors import TokenworksError
+from tokenworks.files import replace_bytes
 from tokenworks.render import Release, RenderTools, render
 from tokenworks.render.aws import plan_of
 from tokenworks.render.aws.cost import items, total
@@ -197,19 +198,9 @@ class Shelf:
 
     def put(self, key: str, snapshot: Snapshot) -> None:
         """Keep a snapshot; the oldest goes when there are many. A full disk keeps none."""
-        beside: Path | None = None
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(
-                "w", encoding="utf-8", dir=self.folder, prefix=".", delete=False
-            ) as out:
-                beside = Path(out.name)
-                out.write(snapshot.to_json())
-            beside.replace(self._file(key))
+        with contextlib.suppress(OSError):
+            replace_bytes(self._file(key), snapshot.to_json().encode("utf-8"))
             self._trim()
-        except OSError:
-            if beside is not None:
-                beside.unlink(missing_ok=True)
 
     def _trim(self) -> None:
         files = sorted(self.folder.glob("*.json"), key=lambda f: (f.stat().st_mtime, f.name))

@@ -587,7 +587,7 @@ class GatewayValues(Document):
     service_type: Literal["ClusterIP", "LoadBalancer"] = Field(
         description="ClusterIP where nothing hands out load balancers."
     )
-    service_annotations: Annotations = Field(
+    service_annotations: Annotated[Annotations, Field(max_length=15)] = Field(
         description="Put on its Service; what makes load balancers reads them."
     )
     listener: Listener = Field(description="What the gateway listens on.")

@@ -11,11 +11,12 @@ from typing import Final
 
 import yaml
 
-from tokenworks.catalog.bill import Bill, BilledComponent
+from tokenworks.catalog.bill import BilledComponent, parsed
 from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.spec.edit import CannotEditError, with_value, written
 from tokenworks.versions.pin import UNRESOLVED
 
+BILL: Final = Path("src/tokenworks/catalog/versions.yaml")
 MODULES: Final = {
     "gateway-api": "sigs.k8s.io/gateway-api",
     "inference-extension": "sigs.k8s.io/gateway-api-inference-extension",
@@ -38,17 +39,6 @@ class Raised:
     new: str
     images: tuple[tuple[str, str, str], ...]
     """Repository, old tag, new tag."""
-
-
-def bill_in(root: Path) -> Bill:
-    """The bill of a checkout, which need not be this one."""
-    data = yaml.safe_load((root / BILL).read_text(encoding="utf-8"))
-    for component in data["components"].values():
-        component["date"] = str(component["date"])
-    return Bill.model_validate(data)
-
-
-BILL: Final = Path("src/tokenworks/catalog/versions.yaml")
 
 
 def raised(name: str, component: BilledComponent, version: str, tags: Mapping[str, str]) -> Raised:
@@ -112,7 +102,7 @@ def _changed(
     date: str,
 ) -> str:
     at = ("components", change.name)
-    component = Bill.model_validate(_dated(yaml.safe_load(text))).components[change.name]
+    component = parsed(yaml.safe_load(text)).components[change.name]
     text = with_value(text, (*at, "version"), written(change.new))
     text = with_value(text, (*at, "date"), date)
     for (key, image), (_, _, tag) in zip(component.images.items(), change.images, strict=True):
@@ -127,12 +117,6 @@ def _changed(
         if required:
             text = with_value(text, (*at, "builtWith", other), required)
     return text
-
-
-def _dated(data: dict[str, dict[str, dict[str, object]]]) -> dict[str, object]:
-    for component in data["components"].values():
-        component["date"] = str(component["date"])
-    return {**data}
 
 
 def new_table(text: str, changes: Iterable[Raised]) -> str:

@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+import pytest
 
 from components.aws import layers
 from components.disks import keyed
+from components.environment import Environment
 from components.release import Release, ReleaseArgs
 from tests.components.aws.environments import plan
 from tests.components.recorder import run
 from tests.render.aws_stacks import changed
 from tokenworks.render.aws.storage import disks, storage_class
 from tokenworks.render.release import Release as Rendered
+
+
+@pytest.mark.parametrize("read", [False, True], ids=["made here", "read"])
+def test_everything_of_aws_is_of_the_environments_account_and_region(read: bool) -> None:
+    """Pulumi's default provider would take what the shell happens to name."""
+    stack = changed()
+
+    def program() -> Any:
+        made = layers.infrastructure(stack, 65532, read=read)
+        environment = SimpleNamespace(
+            gateway=pulumi.Output.from_input("lb.example.com"),
+            provider=kubernetes.Provider("kubernetes"),
+            ready_tenants=[],
+        )
+        layers.platform(stack, made, cast("Environment", environment))
+
+    found = run(program)
+    of_aws = {r.name: r.provider for r in found.values() if r.token.startswith("aws:")}
+    (ours,) = [r for r in found.values() if r.token == "pulumi:providers:aws"]
+    assert "prod-gateway-address-record" in of_aws
+    assert [name for name, used in of_aws.items() if not used.startswith(f"{ours.urn}::")] == []
+    cluster = stack.environment.spec.cluster.aws
+    assert cluster is not None
+    assert ours.inputs["region"] == cluster.region
+    assert json.loads(ours.inputs["allowedAccountIds"]) == [cluster.account]
+
 
 CLASSLESS = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "b"}}
 OTHER = {

@@ -26,3 +26,33 @@ local function said(item, otherwise)
   end
   return item.reason or otherwise
 end
+
+-- What to say while the controller has not looked at the present spec; nil once it has.
+local function unseen(object)
+  local status = object.status
+  if status == nil or status.conditions == nil then
+    return answer("Progressing", "the controller has not seen it yet")
+  end
+  if stale(object, status) then
+    return answer("Progressing", "the controller has not seen the present spec yet")
+  end
+  return nil
+end
+
+-- The health of a queue, which tells it by its condition Active. `whose` admits workloads.
+local function queue(object, whose)
+  local active = condition((object.status or {}).conditions, "Active")
+  if active == nil then
+    return answer("Progressing", "Kueue has not seen it yet")
+  end
+  if stale(object, active) then
+    return answer("Progressing", "Kueue has not seen the present spec yet")
+  end
+  if active.status == "True" then
+    return answer("Healthy", said(active, whose .. " admits workloads"))
+  end
+  if active.reason == "Stopped" then
+    return answer("Suspended", said(active, "it is stopped"))
+  end
+  return answer("Degraded", said(active, whose .. " admits nothing"))
+end

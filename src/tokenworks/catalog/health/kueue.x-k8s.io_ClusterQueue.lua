@@ -1,16 +1,3 @@
 -- Read in sigs.k8s.io/kueue v0.19.2: apis/kueue/v1beta2/clusterqueue_types.go and
 -- pkg/controller/core/clusterqueue_controller.go. Waiting workloads are no fault of the queue.
-local active = condition((obj.status or {}).conditions, "Active")
-if active == nil then
-  return answer("Progressing", "Kueue has not seen it yet")
-end
-if stale(obj, active) then
-  return answer("Progressing", "Kueue has not seen the present spec yet")
-end
-if active.status == "True" then
-  return answer("Healthy", said(active, "it admits workloads"))
-end
-if active.reason == "Stopped" then
-  return answer("Suspended", said(active, "it is stopped"))
-end
-return answer("Degraded", said(active, "it admits nothing"))
+return queue(obj, "it")

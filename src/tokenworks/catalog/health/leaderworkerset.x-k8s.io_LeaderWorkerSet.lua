@@ -1,12 +1,10 @@
 -- Read in sigs.k8s.io/lws v0.9.0: api/leaderworkerset/v1 and updateConditions of
 -- pkg/controllers/leaderworkerset_controller.go. A set has no condition that says it failed.
+local waiting = unseen(obj)
+if waiting ~= nil then
+  return waiting
+end
 local status = obj.status
-if status == nil or status.conditions == nil then
-  return answer("Progressing", "the controller has not seen it yet")
-end
-if stale(obj, status) then
-  return answer("Progressing", "the controller has not seen the present spec yet")
-end
 local available = condition(status.conditions, "Available")
 if available ~= nil and available.status == "True" and not stale(obj, available) then
   return answer("Healthy", said(available, "all groups are ready"))

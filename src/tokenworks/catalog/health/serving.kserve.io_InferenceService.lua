@@ -1,12 +1,10 @@
 -- Read in github.com/kserve/kserve v0.16.0: pkg/apis/serving/v1beta1/inference_service_status.go.
 -- Argo CD's own check takes the conditions of an older spec for those of the present one.
+local waiting = unseen(obj)
+if waiting ~= nil then
+  return waiting
+end
 local status = obj.status
-if status == nil or status.conditions == nil then
-  return answer("Progressing", "the controller has not seen it yet")
-end
-if stale(obj, status) then
-  return answer("Progressing", "the controller has not seen the present spec yet")
-end
 local stopped = condition(status.conditions, "Stopped")
 if stopped ~= nil and stopped.status == "True" then
   return answer("Suspended", said(stopped, "it is stopped"))

@@ -1,13 +1,11 @@
 -- Read in github.com/kserve/kserve v0.16.0: pkg/apis/serving/v1alpha1/llm_inference_service_types.go
 -- and llm_inference_service_lifecycle.go. It keeps no condition that tells a failure from a start,
 -- so that only what the controller cannot make is Degraded.
+local waiting = unseen(obj)
+if waiting ~= nil then
+  return waiting
+end
 local status = obj.status
-if status == nil or status.conditions == nil then
-  return answer("Progressing", "the controller has not seen it yet")
-end
-if stale(obj, status) then
-  return answer("Progressing", "the controller has not seen the present spec yet")
-end
 local ready = condition(status.conditions, "Ready")
 if ready ~= nil and ready.status == "True" then
   return answer("Healthy", "it serves")

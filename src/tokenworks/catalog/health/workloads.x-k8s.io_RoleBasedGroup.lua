@@ -1,12 +1,10 @@
 -- Read in sgl-project/rbg v0.7.0: api/workloads/v1alpha2/rolebasedgroup_types.go. A group has no
 -- condition that says it failed.
+local waiting = unseen(obj)
+if waiting ~= nil then
+  return waiting
+end
 local status = obj.status
-if status == nil or status.conditions == nil then
-  return answer("Progressing", "the controller has not seen it yet")
-end
-if stale(obj, status) then
-  return answer("Progressing", "the controller has not seen the present spec yet")
-end
 local ready = condition(status.conditions, "Ready")
 if ready ~= nil and ready.status == "True" and not stale(obj, ready) then
   return answer("Healthy", said(ready, "all roles are ready"))

@@ -172,7 +172,7 @@ func (l *library) values(
 	if laid, ok := top["Values"].(common.Values); !ok || !l.schemas.hold(ours, laid) {
 		top, err = util.ToRenderValuesWithSchemaValidation(ours, given, options, able, false)
 		if err != nil {
-			return nil, err
+			return nil, ordered(err)
 		}
 	}
 	if span := ours.Metadata.KubeVersion; span != "" &&
