@@ -180,3 +180,10 @@ def test_a_copy_without_history_cannot_be_compared(tmp_path: Path) -> None:
     done = said(folder, "pr", "--base", "HEAD")
     assert done.returncode == 2
     assert "is no Git repository" in done.stderr
+
+
+def test_a_place_that_cannot_be_written_is_refused_at_once(checkout: Path, tmp_path: Path) -> None:
+    for out, words in ((tmp_path, "not a folder"), (tmp_path / "no" / "c.md", "that is there")):
+        done = said(checkout, "pr", "--base", "nosuch", "--out", str(out))
+        assert done.returncode == 2
+        assert words in done.stderr

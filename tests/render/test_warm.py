@@ -149,7 +149,8 @@ def warm(place: Path, tools: RenderTools) -> dict[str, str] | str:
     """Files as the command writes them, or why there are none."""
     folder = place / "rendered" / NAME
     try:
-        command._rendered(NAME, tools, folder, check=False)  # pyright: ignore[reportPrivateUsage]
+        made = command._rendered(NAME, tools, folder)  # pyright: ignore[reportPrivateUsage]
+        made.settle(check=False)
     except UsageError as error:
         return str(error)
     return {str(p.relative_to(folder)): p.read_text() for p in sorted(folder.rglob("*.yaml"))}
@@ -306,4 +307,23 @@ def test_every_tree_that_is_not_fresh_is_named(
         f"Run: ./tokenworks render {name}" in line
         for name, line in zip((first, second), lines, strict=True)
     ] == [True, True]
+    assert not (place / "rendered" / first).exists()
+
+
+@pytest.mark.helm
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", ["unknown", "broken", "foreign"])
+def test_one_environment_that_is_refused_leaves_every_tree_as_it_was(
+    mistake: str, place: Path, tools: RenderTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "render_tools", lambda: tools)
+    first, second = ENVIRONMENTS[:2]
+    if mistake == "broken":
+        (place / "stacks" / second / "models" / "odd.yaml").write_text("kind: [")
+    if mistake == "foreign":
+        path = place / "rendered" / second / "models" / "model-chat-000.yaml"
+        path.parent.mkdir(parents=True)
+        path.write_text("mine: true\n")
+    with pytest.raises(UsageError):
+        command.render_command([first, "nosuch" if mistake == "unknown" else second])
     assert not (place / "rendered" / first).exists()

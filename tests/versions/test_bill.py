@@ -232,6 +232,10 @@ def test_what_objects_name_and_the_bill_has_not_is_copied_too() -> None:
         (["mirror", "local", "--to", "R.example"], "lower case"),
         (["list", "nosuch"], "nosuch"),
         (["check", "nosuch"], "nosuch"),
+        (["update", "nosuch"], "unknown name 'nosuch'; `./tokenworks versions list` has all"),
+        (["update", "kueu"], "did you mean kueue"),
+        (["update", "kueue", "--to", ""], "write a version"),
+        (["update", "kueue", "--to", "v9 9"], "write a version"),
     ],
 )
 def test_wrong_use_is_refused(arguments: list[str], said: str) -> None:

@@ -62,6 +62,9 @@ def pr(
     """
     from tokenworks.review.comment import comment  # noqa: PLC0415 - start-up time of --help
 
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        wanted = "a file, not a folder" if out.is_dir() else "a file in a folder that is there"
+        raise UsageError(f"--out {out}: name {wanted}")
     with _states(base, head) as states:
         comparison = compare(states, base, environments or [], preview=infrastructure)
     text = comment(comparison, whole=whole)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,11 +36,12 @@ def render_command(
     Example: ./tokenworks render dev --check
     """
     tools = render_tools()
-    stale = {
-        environment: count
-        for environment in dict.fromkeys(environments)
-        if (count := _rendered(environment, tools, _folder(out, environment), check))
-    }
+    names = dict.fromkeys(environments)
+    # All of them first: one that cannot be rendered leaves every tree as it was.
+    rendered = [_rendered(name, tools, _folder(out, name)) for name in names]
+    for made in rendered:
+        made.refuse_foreign()
+    stale = {made.environment: count for made in rendered if (count := made.settle(check))}
     if check and stale:
         raise TokenworksError(
             "\n".join(_not_fresh(environment, count, out) for environment, count in stale.items())
@@ -49,25 +52,58 @@ def _folder(out: Path | None, environment: str) -> Path:
     return (out or root() / "rendered") / environment
 
 
-def _rendered(environment: str, tools: RenderTools, folder: Path, check: bool) -> int:
-    """Write the tree, or only compare; how many files differed."""
-    from tokenworks.render.fresh import files, fresh, inputs, remember  # noqa: PLC0415 - start-up
-    from tokenworks.render.tree import compare, write  # noqa: PLC0415
+@dataclass(frozen=True)
+class _Rendered:
+    """An environment's tree as it should be; nothing is written yet."""
 
-    key = inputs(root(), environment, tools.charts)
-    if key and tools.kept and (count := fresh(tools.kept, key, folder)) is not None:
-        say(f"{folder}: {count} files, all fresh")
-        return 0
+    environment: str
+    folder: Path
+    files: dict[str, str] | None
+    """None: the folder has them."""
+    count: int
+    remember: Callable[[], None]
+
+    def refuse_foreign(self) -> None:
+        """Refuse to take the place of files that rendering did not write.
+
+        Raises:
+            UsageError: there is one.
+        """
+        from tokenworks.render.tree import compare, refuse_foreign  # noqa: PLC0415 - start-up
+
+        if self.files is not None:
+            refuse_foreign(compare(self.files, self.folder), self.folder)
+
+    def settle(self, check: bool) -> int:
+        """Write the tree, or only compare; how many files differed."""
+        from tokenworks.render.tree import compare, write  # noqa: PLC0415 - start-up
+
+        lines: list[str] = []
+        if self.files is not None:
+            settled = compare if check else write
+            lines = settled(self.files, self.folder).lines()
+            self.remember()
+        for line in lines:
+            print(line)
+        if not lines:
+            say(f"{self.folder}: {self.count} files, all fresh")
+        return len(lines)
+
+
+def _rendered(environment: str, tools: RenderTools, folder: Path) -> _Rendered:
+    from tokenworks.render.fresh import files, fresh, inputs, remember  # noqa: PLC0415 - start-up
+
+    kept, key = tools.kept, inputs(root(), environment, tools.charts)
+    if key and kept and (count := fresh(kept, key, folder)) is not None:
+        return _Rendered(environment, folder, None, count, lambda: None)
     made = files(load(environment), tools)
-    change = compare(made, folder) if check else write(made, folder)
-    # Somebody may have saved a document meanwhile.
-    if key and tools.kept and key == inputs(root(), environment, tools.charts):
-        remember(tools.kept, key, made)
-    for line in change.lines():
-        print(line)
-    if not change:
-        say(f"{folder}: {len(made)} files, all fresh")
-    return len(change.lines())
+
+    def note() -> None:
+        # Somebody may have saved a document meanwhile.
+        if key and kept and key == inputs(root(), environment, tools.charts):
+            remember(kept, key, made)
+
+    return _Rendered(environment, folder, made, len(made), note)
 
 
 def _not_fresh(environment: str, count: int, out: Path | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,11 +18,12 @@ from typing import Annotated, Final
 import typer
 
 from tokenworks.cli.context import root, say
-from tokenworks.errors import TokenworksError, UsageError, did_you_mean
+from tokenworks.errors import TokenworksError, UsageError, nearest
 from tokenworks.versions.update import Raised
 
 BILL: Final = "src/tokenworks/catalog/versions.yaml"
 TABLE: Final = "local/images/images.yaml"
+_VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]*")
 
 
 def update(
@@ -53,6 +55,8 @@ def update(
     """
     from tokenworks.versions.update import difference, summary, texts  # noqa: PLC0415
 
+    if to is not None and not _VERSION.fullmatch(to):
+        raise UsageError(f"--to {to!r}: write a version, such as v1.2.3")
     plan = _planned(name, to, _tags(tags or []))
     before = texts(root())
     with _copy() as copy:
@@ -117,10 +121,11 @@ def _planned(name: str, to: str | None, tags: Mapping[str, str]) -> _Plan:
                 else f"{name} is a program and has no images"
             )
     else:
-        known = [*components, *engines, *programs]
+        near = nearest(name, [*components, *engines, *programs])
         raise UsageError(
-            f"unknown name {name!r}; {did_you_mean(name, known)}; `./tokenworks versions list` has "
-            "all; Python packages are raised in pyproject.toml, by `make lock`"
+            f"unknown name {name!r}; {f'did you mean {near}? ' if near else ''}"
+            "`./tokenworks versions list` has all; Python packages are raised in pyproject.toml, "
+            "by `make lock`"
         )
     if module is None:
         if to is None:

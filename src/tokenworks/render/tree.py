@@ -97,6 +97,20 @@ def compare(files: dict[str, str], folder: Path) -> TreeChange:
     )
 
 
+def refuse_foreign(change: TreeChange, folder: Path) -> None:
+    """Refuse to write over a file that no rendering wrote.
+
+    Raises:
+        UsageError: there is one.
+    """
+    foreign = [p for p in change.added if os.path.lexists(folder / p)]
+    if foreign:
+        raise UsageError(
+            f"{folder / foreign[0]}: no rendering wrote this (its first line is another), and one "
+            "would take its place; move it away, or name another folder with --out"
+        )
+
+
 def write(files: dict[str, str], folder: Path) -> TreeChange:
     """Make `folder` hold exactly `files`; unchanged files are not touched.
 
@@ -104,12 +118,7 @@ def write(files: dict[str, str], folder: Path) -> TreeChange:
         UsageError: another's file is in the way; nothing was written.
     """
     change = compare(files, folder)
-    foreign = [p for p in change.added if os.path.lexists(folder / p)]
-    if foreign:
-        raise UsageError(
-            f"{folder / foreign[0]}: no rendering wrote this (its first line is another), and one "
-            "would take its place; move it away, or name another folder with --out"
-        )
+    refuse_foreign(change, folder)
     for path in (*change.added, *change.changed):
         replace_text(folder / path, files[path])
     for path in change.removed:
