@@ -36,8 +36,8 @@ LAYERS = (
     Layer("src/tokenworks/files.py", ("tokenworks.errors",), "imported by everyone who writes"),
     Layer(
         "src/tokenworks/kept.py",
-        ("pydantic", "yaml"),
-        "results by content: their versions are part of it",
+        ("tokenworks.files", "pydantic", "yaml"),
+        "results by content: versions of libraries are part of it",
     ),
     Layer(
         "src/tokenworks/catalog/shell.py",
@@ -82,6 +82,7 @@ LAYERS = (
             "tokenworks.spec",
             "tokenworks.catalog",
             "tokenworks.errors",
+            "tokenworks.files",
             "tokenworks.kept",
             "pydantic",
             "yaml",
@@ -111,6 +112,7 @@ LAYERS = (
             "tokenworks.spec",
             "tokenworks.catalog",
             "tokenworks.errors",
+            "tokenworks.files",
             "policies",
             "yaml",
         ),
