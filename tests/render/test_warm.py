@@ -167,7 +167,7 @@ def cold(place: Path, tools: RenderTools) -> dict[str, str] | str:
 
 @pytest.mark.helm
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_after_any_edits_it_is_what_it_would_be_without_anything_kept(
     seed: int, place: Path, tools: RenderTools
 ) -> None:
