@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -129,7 +130,11 @@ def _git(folder: Path, *arguments: str) -> None:
 def _reviewed(here: Place) -> tuple[float, float]:
     """Seconds of `pr` for a change of one file: where the base is not known yet, and the median of
     those after it."""
-    (here.root / ".gitignore").write_text("/compiled/\n/rendered/\n")
+    for link in [path for path in here.root.iterdir() if path.is_symlink()]:
+        whole = link.resolve()
+        link.unlink()
+        shutil.copytree(whole, link, ignore=shutil.ignore_patterns("__pycache__"))
+    (here.root / ".gitignore").write_text("/compiled/\n/rendered/\n__pycache__/\n")
     _git(here.root, "init", "--quiet")
     _git(here.root, "add", "--all")
     _git(here.root, "commit", "--quiet", "--message", "everything")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.review.repository import committed, git
-from tokenworks.errors import UsageError
+from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.review.trees import Repository
 
 
@@ -115,6 +115,17 @@ def test_a_commit_is_written_as_it_was(folder: Path, tmp_path: Path) -> None:
     assert (out / "stacks" / "a" / "x").read_text() == "1"
     assert repository.names(first, "stacks") == ("a", "b")
     assert repository.names(first, "nothing") == ()
+
+
+@pytest.mark.parametrize("target", ["/etc", "../../outside"])
+def test_a_link_that_leads_out_is_refused_in_words(
+    target: str, folder: Path, tmp_path: Path
+) -> None:
+    (folder / "stacks" / "link").symlink_to(target)
+    committed(folder)
+    repository = Repository(folder)
+    with pytest.raises(TokenworksError, match="must lead to a place inside it"):
+        repository.export(repository.commit("HEAD"), tmp_path / "out")
 
 
 def test_the_same_content_has_the_same_identity_in_every_commit(folder: Path) -> None:

@@ -88,8 +88,15 @@ class Repository:
         if done.returncode != 0:
             raise TokenworksError(f"git archive failed: {done.stderr.decode(errors='replace')}")
         folder.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-            archive.extractall(folder, filter="data")
+        try:
+            with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+                archive.extractall(folder, filter="data")
+        except (tarfile.TarError, OSError) as error:
+            # Such as a link that leads out of the repository.
+            raise TokenworksError(
+                f"the files of {commit[:12]} cannot be laid out to be read: {error}; a link in a "
+                "repository must lead to a place inside it"
+            ) from None
         return folder
 
     def _inside(self) -> None:
