@@ -324,6 +324,10 @@ def test_one_environment_that_is_refused_leaves_every_tree_as_it_was(
         path = place / "rendered" / second / "models" / "model-chat-000.yaml"
         path.parent.mkdir(parents=True)
         path.write_text("mine: true\n")
+    names = [first, "nosuch" if mistake == "unknown" else second]
     with pytest.raises(UsageError):
-        command.render_command([first, "nosuch" if mistake == "unknown" else second])
+        command.render_command(names)
     assert not (place / "rendered" / first).exists()
+    if mistake == "foreign":  # nothing is in danger: it is told with what else is missing
+        with pytest.raises(TokenworksError, match="is not fresh"):
+            command.render_command(names, check=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +15,7 @@ from tokenworks.errors import TokenworksError
 
 if TYPE_CHECKING:
     from tokenworks.render import RenderTools
+    from tokenworks.render.tree import TreeChange
 
 
 def render_command(
@@ -39,8 +40,9 @@ def render_command(
     names = dict.fromkeys(environments)
     # All of them first: one that cannot be rendered leaves every tree as it was.
     rendered = [_rendered(name, tools, _folder(out, name)) for name in names]
-    for made in rendered:
-        made.refuse_foreign()
+    if not check:
+        for made in rendered:
+            made.refuse_foreign()
     stale = {made.environment: count for made in rendered if (count := made.settle(check))}
     if check and stale:
         raise TokenworksError(
@@ -58,8 +60,9 @@ class _Rendered:
 
     environment: str
     folder: Path
-    files: dict[str, str] | None
-    """None: the folder has them."""
+    files: Mapping[str, str]
+    change: TreeChange | None
+    """None where the folder is known to have the files."""
     count: int
     remember: Callable[[], None]
 
@@ -69,19 +72,20 @@ class _Rendered:
         Raises:
             UsageError: there is one.
         """
-        from tokenworks.render.tree import compare, refuse_foreign  # noqa: PLC0415 - start-up
+        from tokenworks.render.tree import refuse_foreign  # noqa: PLC0415 - start-up
 
-        if self.files is not None:
-            refuse_foreign(compare(self.files, self.folder), self.folder)
+        if self.change is not None:
+            refuse_foreign(self.change, self.folder)
 
     def settle(self, check: bool) -> int:
-        """Write the tree, or only compare; how many files differed."""
-        from tokenworks.render.tree import compare, write  # noqa: PLC0415 - start-up
+        """Write the tree, or only tell; how many files differed."""
+        from tokenworks.render.tree import apply  # noqa: PLC0415 - start-up
 
         lines: list[str] = []
-        if self.files is not None:
-            settled = compare if check else write
-            lines = settled(self.files, self.folder).lines()
+        if self.change is not None:
+            if not check:
+                apply(self.change, self.files, self.folder)
+            lines = self.change.lines()
             self.remember()
         for line in lines:
             print(line)
@@ -92,10 +96,11 @@ class _Rendered:
 
 def _rendered(environment: str, tools: RenderTools, folder: Path) -> _Rendered:
     from tokenworks.render.fresh import files, fresh, inputs, remember  # noqa: PLC0415 - start-up
+    from tokenworks.render.tree import compare  # noqa: PLC0415 - start-up
 
     kept, key = tools.kept, inputs(root(), environment, tools.charts)
     if key and kept and (count := fresh(kept, key, folder)) is not None:
-        return _Rendered(environment, folder, None, count, lambda: None)
+        return _Rendered(environment, folder, {}, None, count, lambda: None)
     made = files(load(environment), tools)
 
     def note() -> None:
@@ -103,7 +108,7 @@ def _rendered(environment: str, tools: RenderTools, folder: Path) -> _Rendered:
         if key and kept and key == inputs(root(), environment, tools.charts):
             remember(kept, key, made)
 
-    return _Rendered(environment, folder, made, len(made), note)
+    return _Rendered(environment, folder, made, compare(made, folder), len(made), note)
 
 
 def _not_fresh(environment: str, count: int, out: Path | None) -> str:

@@ -119,6 +119,12 @@ def write(files: dict[str, str], folder: Path) -> TreeChange:
     """
     change = compare(files, folder)
     refuse_foreign(change, folder)
+    apply(change, files, folder)
+    return change
+
+
+def apply(change: TreeChange, files: Mapping[str, str], folder: Path) -> None:
+    """Make the change of which `compare` told."""
     for path in (*change.added, *change.changed):
         replace_text(folder / path, files[path])
     for path in change.removed:
@@ -126,4 +132,3 @@ def write(files: dict[str, str], folder: Path) -> TreeChange:
         parent = (folder / path).parent
         if not any(parent.iterdir()):
             parent.rmdir()
-    return change
