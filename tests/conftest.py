@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -11,13 +12,26 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+# Where the clusters of end-to-end tests keep their state: one place for all processes of a run.
+STATE = "TOKENWORKS_TESTS_STATE"
+# The tests that share a cluster, and so the process that runs them.
+CLUSTER = "cluster"
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Shells start jobs in the background deaf to Ctrl-C, and so would be every program that the
     tests interrupt."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not hasattr(config, "workerinput"):
+        os.environ[STATE] = f"/var/lib/tokenworks-tests/{os.getpid()}"
+    config.pluginmanager.register(Names(config))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Whoever started the others cleans up after one that was ended in the middle of a test."""
+    if not hasattr(config, "workerinput"):
+        _clean()
 
 
 @pytest.fixture(scope="session")
@@ -55,13 +69,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Quick tests first: a mistake shows in seconds, not after a cluster started.
 
     Where several processes share the tests, those of a file stay together, and so do all that
-    want the matrix of releases, which takes long to render.
+    want the matrix of releases, which takes long to render, and all that want the cluster.
     """
     for item in items:
-        wants = getattr(item, "fixturenames", ())
-        group = "matrix" if "matrix" in wants else item.path.as_posix()
-        if group == "matrix":
+        wants = getattr(item, "fixturenames", [])
+        group = item.path.as_posix()
+        if "matrix" in wants:
+            group = "matrix"
             item.add_marker(pytest.mark.slow)
+        if _is_slow(item):
+            group = CLUSTER
+            wants.insert(0, "before")
         item.add_marker(pytest.mark.xdist_group(group))
     items.sort(
         key=lambda item: (
@@ -72,30 +90,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     )
 
 
-@pytest.fixture(scope="session", autouse=True)
-def before(request: pytest.FixtureRequest) -> Generator[dict[str, set[str]]]:
+@pytest.fixture(scope="session")
+def before() -> Generator[dict[str, set[str]]]:
     """The machine before any cluster; end-to-end tests keep their state apart from the user's."""
-    if not any(_is_slow(item) for item in request.session.items):
-        yield {}
-        return
-    from tests.e2e.platform import STATE, snapshot  # noqa: PLC0415  only where a cluster is used
+    from tests.e2e.platform import snapshot  # noqa: PLC0415  only where a cluster is used
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TOKENWORKS_STATE", STATE)
-        down = [str(ROOT / "tokenworks"), "local", "down"]
+        patch.setenv("TOKENWORKS_STATE", os.environ[STATE])
         yield snapshot()
-        subprocess.run(down, check=True)
-        shutil.rmtree(STATE, ignore_errors=True)
+        _clean()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+def _clean() -> None:
+    """Remove the cluster of the tests, where there is one."""
+    state = os.environ[STATE]
+    if Path(state).exists():
+        down = [str(ROOT / "tokenworks"), "local", "down"]
+        subprocess.run(down, env={**os.environ, "TOKENWORKS_STATE": state}, check=True)
+        shutil.rmtree(state, ignore_errors=True)
+
+
+class Names:
     """Name each end-to-end test as it starts: one takes minutes, and dots would not show it."""
-    reporter = item.config.pluginmanager.get_plugin("terminalreporter")
-    if _is_slow(item) and reporter is not None and reporter.verbosity <= 0:
-        reporter.ensure_newline()
-        reporter.write(f"{item.nodeid} ", flush=True)
-    return (yield)
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Names go where the results go."""
+        self._config = config
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Asked in the process that reports, whichever runs the test."""
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        named = nodeid.startswith("tests/e2e/") or nodeid.endswith(f"@{CLUSTER}")
+        if named and reporter is not None and reporter.verbosity <= 0:
+            reporter.ensure_newline()
+            reporter.write(f"{nodeid.removesuffix(f'@{CLUSTER}')} ", flush=True)
 
 
 def _is_slow(item: pytest.Item) -> bool:

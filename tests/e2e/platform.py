@@ -18,7 +18,7 @@ from local.cluster.spec import paths
 from tests.docs.guide import copy_tree
 
 # One a run: two test runs at once must not take each other's cluster down.
-STATE = f"/var/lib/tokenworks-tests/{os.getpid()}"
+STATE = os.environ["TOKENWORKS_TESTS_STATE"]
 NAMESPACE = "research"
 MODEL = "qwen3-sim"
 

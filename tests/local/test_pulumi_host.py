@@ -270,6 +270,61 @@ class TestCommandLine:
         backend = Path(pulumi.variables["PULUMI_BACKEND_URL"].removeprefix("file://"))
         assert list(files_with(backend, [SHAPELESS])) == []
 
+    def test_manifests_and_charts_of_a_fork_become_objects_of_their_kinds(
+        self, pulumi: Pulumi, tmp_path: Path
+    ) -> None:
+        """The provider is built without the Go SDK's struct for every kind: see its sdk folder."""
+        chart, out = tmp_path / "chart", tmp_path / "out"
+        (chart / "templates").mkdir(parents=True)
+        (chart / "Chart.yaml").write_text("apiVersion: v2\nname: tiny\nversion: 1.0.0\n")
+        (chart / "templates" / "all.yaml").write_text(
+            "apiVersion: v1\nkind: Service\nmetadata: {name: {{ .Values.called }}}\n"
+        )
+        marks = script(tmp_path / "mark", '#!/bin/sh\nsed "s/served/$1/"\n')
+        defined = {
+            "group": "example.com", "scope": "Cluster", "versions": [{"name": "v1"}],
+            "names": {"kind": "Anything", "plural": "anythings"},
+        }  # fmt: skip
+        manifests = "---\n".join(
+            json.dumps({"apiVersion": version, "kind": kind, "metadata": {"name": "m"}, **more})
+            + "\n"
+            for version, kind, more in (
+                ("v1", "ConfigMap", {}),
+                ("v1", "Secret", {"stringData": {"t": SHAPELESS}}),
+                ("apps/v1", "Deployment", {}),
+                ("rbac.authorization.k8s.io/v1", "ClusterRole", {}),
+                ("apiextensions.k8s.io/v1", "CustomResourceDefinition", {"spec": defined}),
+                ("example.com/v1", "Anything", {"spec": {"a": [1]}}),
+            )
+        )
+        pulumi.write(
+            "import pulumi, pulumi_kubernetes as k\n"
+            f"files = k.Provider('f', render_yaml_to_directory={str(out)!r})\n"
+            "by = pulumi.ResourceOptions(provider=files)\n"
+            f"group = k.yaml.v2.ConfigGroup('g', yaml={manifests!r}, opts=by)\n"
+            f"k.helm.v4.Chart('c', chart={str(chart)!r}, values={{'called': 'served'}}, opts=by,\n"
+            "    repository_opts={'username': 'me'},\n"
+            f"    post_renderer={{'command': {str(marks)!r}, 'args': ['marked']}})\n"
+            "pulumi.export('made', group.resources.apply(len))\n"
+        )
+        result = pulumi("up", "--yes", "--skip-preview")
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert json.loads(pulumi("stack", "output", "--json").stdout) == {"made": 6}
+        state = pulumi.state()
+        assert leaks(json.dumps(state), [SHAPELESS]) == []
+        made = {
+            r["type"].removeprefix("kubernetes:"): r["outputs"].get("metadata", {}).get("name")
+            for r in state["deployment"]["resources"]
+            if r["type"].startswith("kubernetes:") and r["custom"]
+        }
+        assert made == {
+            "core/v1:ConfigMap": "m", "core/v1:Secret": "m", "apps/v1:Deployment": "m",
+            "rbac.authorization.k8s.io/v1:ClusterRole": "m",
+            "apiextensions.k8s.io/v1:CustomResourceDefinition": "m", "example.com/v1:Anything": "m",
+            "core/v1:Service": "marked",
+        }  # fmt: skip
+        assert len(list(out.rglob("*.yaml"))) == len(made)
+
     def test_a_host_that_is_no_official_one_draws_no_warning(self, pulumi: Pulumi) -> None:
         pulumi.write("import pulumi\n")
         result = pulumi("preview")

@@ -19,9 +19,8 @@ import typer
 
 from tokenworks.cli.context import root, say
 from tokenworks.errors import TokenworksError, UsageError, nearest
-from tokenworks.versions.update import Raised
+from tokenworks.versions.update import BILL, Raised
 
-BILL: Final = "src/tokenworks/catalog/versions.yaml"
 TABLE: Final = "local/images/images.yaml"
 _VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]*")
 

@@ -16,7 +16,7 @@ from tokenworks.errors import TokenworksError, UsageError
 from tokenworks.spec.edit import CannotEditError, with_value, written
 from tokenworks.versions.pin import UNRESOLVED
 
-BILL: Final = Path("src/tokenworks/catalog/versions.yaml")
+BILL: Final = "src/tokenworks/catalog/versions.yaml"
 MODULES: Final = {
     "gateway-api": "sigs.k8s.io/gateway-api",
     "inference-extension": "sigs.k8s.io/gateway-api-inference-extension",

@@ -223,3 +223,6 @@ require (
 	sigs.k8s.io/structured-merge-diff/v4 v4.6.0 // indirect
 	sigs.k8s.io/yaml v1.5.0 // indirect
 )
+
+// Only ConfigFile, ConfigGroup, Directory and Chart want it, and little of it: sdk/go.mod tells.
+replace github.com/pulumi/pulumi-kubernetes/sdk/v4 => ./sdk
