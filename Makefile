@@ -11,17 +11,20 @@ export PYTHONPATH := $(CURDIR)/src:$(CURDIR)
 # More arguments for pytest: make test-fast ARGS="tests/spec -x"
 ARGS ?=
 
+# Every core takes files of tests. One has the cluster, and `make test` leaves that for the end.
+SHARED := -n auto --dist loadgroup
+
 # What is generated, and committed: each X has generate-X here, and verify-X follows by itself.
 GENERATED := grammar schemas charts docs rendered
 
 ##@ Test
 .PHONY: test
 test: tools lint ## everything: lint, unit, golden, chart, policy, Pulumi, end to end
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest $(SHARED) --no-loadscope-reorder $(ARGS)
 
 .PHONY: test-fast
 test-fast: venv tools-fast ## unit, golden, chart and policy tests; under 3 minutes
-	@$(PY) -m pytest -n auto --dist loadgroup -m "not e2e and not pulumi and not argocd and not engine and not slow" $(ARGS)
+	@$(PY) -m pytest $(SHARED) -m "not e2e and not pulumi and not argocd and not engine and not slow" $(ARGS)
 
 .PHONY: test-e2e
 test-e2e: tools ## end to end on the local cluster (root)

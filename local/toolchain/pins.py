@@ -44,6 +44,8 @@ class Program:
     on_path: OnPath | None = None
     extra: bool = False
     """No command of ours needs it: only who names it has it built."""
+    minutes: float = 1
+    """What its build takes on two cores beside another, for the order."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ def _program(name: str, data: dict[str, Any]) -> Program:
         files=data.get("files", {}),
         on_path=OnPath(tuple(path["args"]), path["fits"]) if path else None,
         extra=data.get("extra", False),
+        minutes=data.get("minutes", 1),
     )
 
 

@@ -410,7 +410,7 @@ class TestBuild:
         os.mkfifo(go_on)
         go(place, then=f"echo x > {begun}; read -r word < {go_on}")
         monkeypatch.setattr(build, "at_once", lambda: 2)
-        both = threading.Thread(target=ensure, args=("helm", "kubeconform"))
+        both = threading.Thread(target=ensure, args=("helm", "kwok"))
         both.start()
         # Open for both directions: it does not end between the two.
         with os.fdopen(os.open(begun, os.O_RDWR), "rb", buffering=0) as handle:
@@ -420,6 +420,23 @@ class TestBuild:
             handle.flush()
             both.join(60)
         assert len(built(place)) == 2
+
+    def test_the_longest_begins_first_and_one_go_mod_is_built_one_by_one(self) -> None:
+        lines = [[p.name for p in line] for line in build._lines(pins().programs.values())]
+        of = {name: number for number, line in enumerate(lines) for name in line}
+        assert of["kube"] < 2
+        assert len({of[name] for name in ("kwok", "kueue", "lws", "epp")}) == 1
+        assert of["pulumi"] < of["pilot-agent"] == of["pilot-discovery"] < of["coredns"]
+        assert sorted(of) == sorted(pins().programs)
+
+    def test_a_failure_ends_the_line_it_is_in(
+        self, place: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        go(place, then="exit 1")
+        monkeypatch.setattr(build, "at_once", lambda: 1)
+        with pytest.raises(TokenworksError, match="kwok"):
+            ensure("kwok", "kueue", "lws")
+        assert len(built(place)) == 1
 
     @pytest.mark.parametrize(("gib", "at_once", "off"), [(8, 1, False), (24, 2, True)])
     def test_a_small_machine_builds_one_and_frees_memory(
@@ -435,7 +452,7 @@ class TestBuild:
     ) -> None:
         go(place, then="exit 1")
         monkeypatch.setattr(build, "at_once", lambda: 1)
-        with pytest.raises(TokenworksError, match="helm"):
+        with pytest.raises(TokenworksError, match="kwok"):
             ensure("helm", "kubeconform", "kwok", "coredns")
         # The next may have begun before the first was seen to fail.
         assert len(built(place)) <= 2

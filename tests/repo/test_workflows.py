@@ -215,7 +215,8 @@ def recipe(target: str) -> str:
 
 
 def test_make_test_leaves_out_what_is_opt_in_and_nothing_else() -> None:
-    assert recipe("test") == "@$(PY) -m pytest $(ARGS)"
+    assert recipe("test") == "@$(PY) -m pytest $(SHARED) --no-loadscope-reorder $(ARGS)"
+    assert "-m" not in re.findall("^SHARED := (.*)", text_of("Makefile"), re.MULTILINE)[0].split()
     settings = tomllib.loads(text_of("pyproject.toml"))["tool"]["pytest"]["ini_options"]
     options = shlex.split(settings["addopts"])
     assert options.count("-m") == 1
