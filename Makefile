@@ -11,8 +11,8 @@ export PYTHONPATH := $(CURDIR)/src:$(CURDIR)
 # More arguments for pytest: make test-fast ARGS="tests/spec -x"
 ARGS ?=
 
-# Every core takes files of tests. One has the cluster, and `make test` leaves that for the end.
-SHARED := -n auto --dist loadgroup
+# Every core takes files of tests (tests/conftest.py). `make test` leaves the cluster for the end.
+SHARED := -n auto
 
 # What is generated, and committed: each X has generate-X here, and verify-X follows by itself.
 GENERATED := grammar schemas charts docs rendered

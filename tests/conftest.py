@@ -6,16 +6,22 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).resolve().parents[1]
 # Where the clusters of end-to-end tests keep their state: one place for all processes of a run.
 STATE = "TOKENWORKS_TESTS_STATE"
-# The tests that share a cluster, and so the process that runs them.
-CLUSTER = "cluster"
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ[STATE] = f"/var/lib/tokenworks-tests/{os.getpid()}"
+# Tests that want a cluster take minutes.
+CLUSTER = ("tests/e2e/", "tests/engine/", "tests/docs/test_guides.py::test_a_guide_holds_on")
+MATRIX = ("tests/matrix/", "tests/fieldnotes/", "tests/render/test_same.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -23,8 +29,6 @@ def pytest_configure(config: pytest.Config) -> None:
     tests interrupt."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if not hasattr(config, "workerinput"):
-        os.environ[STATE] = f"/var/lib/tokenworks-tests/{os.getpid()}"
     config.pluginmanager.register(Names(config))
 
 
@@ -66,21 +70,18 @@ def _program(name: str) -> Path:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Quick tests first: a mistake shows in seconds, not after a cluster started.
-
-    Where several processes share the tests, those of a file stay together, and so do all that
-    want the matrix of releases, which takes long to render, and all that want the cluster.
-    """
+    """Quick tests first: a mistake shows in seconds, not after a cluster started."""
+    here = Path(__file__).relative_to(ROOT)
     for item in items:
         wants = getattr(item, "fixturenames", [])
-        group = item.path.as_posix()
         if "matrix" in wants:
-            group = "matrix"
             item.add_marker(pytest.mark.slow)
-        if _is_slow(item):
-            group = CLUSTER
+        if not _is_slow(item):
+            continue
+        if not item.nodeid.startswith(CLUSTER):
+            raise pytest.UsageError(f"{item.nodeid} wants the cluster: add it to CLUSTER in {here}")
+        if "before" not in wants:  # a function's tests share the list
             wants.insert(0, "before")
-        item.add_marker(pytest.mark.xdist_group(group))
     items.sort(
         key=lambda item: (
             item.get_closest_marker("last") is not None,
@@ -88,6 +89,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.get_closest_marker("pulumi") is not None,
         )
     )
+
+
+class Shared(LoadScopeScheduling):
+    """Where several processes share the tests, those of a file stay together, and so do all that
+    want the matrix of releases, which takes long to render, and all that want the cluster."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        for together in (CLUSTER, MATRIX):
+            if nodeid.startswith(together):
+                return together[0]
+        return nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Shared:
+    """How xdist shares them."""
+    return Shared(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -110,6 +127,13 @@ def _clean() -> None:
         shutil.rmtree(state, ignore_errors=True)
 
 
+@pytest.fixture
+def state() -> Generator[Path]:
+    """A folder for the state of clusters. `tmp_path` may be too deep for the sockets in it."""
+    with tempfile.TemporaryDirectory(prefix="tw-") as folder:
+        yield Path(folder) / "state"
+
+
 class Names:
     """Name each end-to-end test as it starts: one takes minutes, and dots would not show it."""
 
@@ -120,10 +144,11 @@ class Names:
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Asked in the process that reports, whichever runs the test."""
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        named = nodeid.startswith("tests/e2e/") or nodeid.endswith(f"@{CLUSTER}")
+        named = nodeid.startswith(CLUSTER)
         if named and reporter is not None and reporter.verbosity <= 0:
-            reporter.ensure_newline()
-            reporter.write(f"{nodeid.removesuffix(f'@{CLUSTER}')} ", flush=True)
+            # Where results of several processes come together, `ensure_newline` does not see them.
+            below = "\n" if getattr(reporter, "_width_of_current_line", 1) else ""
+            reporter.write(f"{below}{nodeid} ", flush=True)
 
 
 def _is_slow(item: pytest.Item) -> bool:

@@ -174,8 +174,10 @@ def watched(command: list[str], variables: dict[str, str], log: Path) -> tuple[i
 
 
 @pytest.mark.pulumi
-def test_passphrase_and_configured_secrets_stay_where_they_belong(tmp_path: Path) -> None:
-    place, log = tmp_path / "state", tmp_path / "log"
+def test_passphrase_and_configured_secrets_stay_where_they_belong(
+    tmp_path: Path, state: Path
+) -> None:
+    place, log = state, tmp_path / "log"
     variables = {"TOKENWORKS_STATE": str(place), "PULUMI_CONFIG_PASSPHRASE": f"mine-{SHAPELESS}"}
     code, _ = watched(["./tokenworks", "env", "local"], variables, log)
     assert code == 0, log.read_text()

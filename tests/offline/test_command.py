@@ -33,7 +33,9 @@ def efa_anywhere(spec: Any) -> None:
 @pytest.mark.pulumi
 @pytest.mark.helm
 @pytest.mark.timeout(600)
-def test_it_needs_neither_account_nor_network_and_judges_what_aws_gets(tmp_path: Path) -> None:
+def test_it_needs_neither_account_nor_network_and_judges_what_aws_gets(
+    tmp_path: Path, state: Path
+) -> None:
     folder = tmp_path / "checkout"
     folder.mkdir()
     with edited(folder, "staging") as document:
@@ -45,7 +47,7 @@ def test_it_needs_neither_account_nor_network_and_judges_what_aws_gets(tmp_path:
         env={
             **kept,
             "PYTHONPATH": f"{folder / 'src'}:{folder}",
-            "TOKENWORKS_STATE": str(tmp_path / "state"),
+            "TOKENWORKS_STATE": str(state),
         },
         capture_output=True,
         text=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +24,9 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TOKENWORKS_STATE", str(tmp_path_factory.mktemp("state")))
+def _own_state() -> Iterator[None]:
+    with tempfile.TemporaryDirectory(prefix="tw-") as short, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOKENWORKS_STATE", short)
         yield
 
 
