@@ -20,7 +20,11 @@ STATE = "TOKENWORKS_TESTS_STATE"
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ[STATE] = f"/var/lib/tokenworks-tests/{os.getpid()}"
 # Tests that want a cluster take minutes.
-CLUSTER = ("tests/e2e/", "tests/engine/", "tests/docs/test_guides.py::test_a_guide_holds_on")
+CLUSTER = (
+    "tests/e2e/",
+    "tests/engine/test_serving.py",
+    "tests/docs/test_guides.py::test_a_guide_holds_on",
+)
 MATRIX = ("tests/matrix/", "tests/fieldnotes/", "tests/render/test_same.py")
 
 
@@ -85,7 +89,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(
         key=lambda item: (
             item.get_closest_marker("last") is not None,
-            _is_slow(item),
+            item.nodeid.startswith(CLUSTER),
             item.get_closest_marker("pulumi") is not None,
         )
     )
