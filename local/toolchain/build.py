@@ -35,7 +35,7 @@ from local.toolchain.pins import (
     pinned_modules,
     pins,
 )
-from local.toolchain.progress import Progress, end_all, run, say, step
+from local.toolchain.progress import Progress, Running, run, say, step
 from tokenworks.errors import TokenworksError, UsageError, did_you_mean
 
 # Without these a build differs from machine to machine or takes a fifth longer.
@@ -45,7 +45,6 @@ OLDEST_GO = "1.21"
 _ASK_SECONDS = 20.0
 _ROOM = 16 << 30
 """Bytes of memory in which two programs can be compiled at once; the largest takes 4 GiB."""
-Children = list[subprocess.Popen[str]]
 _UNFINISHED = ".building-"
 _GO_BUILD = ("go", "build", "-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
 
@@ -251,7 +250,7 @@ def _go_error(said: str) -> str:
         return said.strip()
 
 
-def _compile(program: Program, target: Path, running: Children) -> None:
+def _compile(program: Program, target: Path, running: Running) -> None:
     """Put the program at `target` (and its files beside it)."""
     if program.file and program.module:
         shutil.copyfile(files_of(program) / program.file, target)
@@ -273,7 +272,7 @@ def _compile(program: Program, target: Path, running: Children) -> None:
         shutil.copyfile(files_of(program) / path, target.parent / name)
 
 
-def _build(program: Program, progress: Progress, running: Children) -> Path:
+def _build(program: Program, progress: Progress, running: Running) -> Path:
     """Make the program, under the cache's lock; its folder appears by one rename."""
     final = cached_path(program)
     store = final.parent.parent
@@ -314,30 +313,29 @@ def ensure(*names: str, progress: Progress = say) -> dict[str, Path]:
 def _build_all(programs: Sequence[Program], progress: Progress) -> dict[str, Path]:
     """Build programs, some at once: one compiles while another is fetched or linked, which takes
     one core. When one fails, or we are told to end, none is begun any more."""
-    ended = threading.Event()
-
-    def one_by_one(line: Sequence[Program]) -> dict[str, Path]:
-        made: dict[str, Path] = {}
-        for program in line:
-            if not ended.is_set():
-                made[program.name] = _build(program, progress, running)
-        return made
-
     store = cache_dir() / "bin"
     store.mkdir(parents=True, exist_ok=True)
     for killed in store.glob(f"{_UNFINISHED}*"):
         shutil.rmtree(killed)
-    running: Children = []
+    running, failed = Running(), threading.Event()
+
+    def one_by_one(line: Sequence[Program]) -> dict[str, Path]:
+        made: dict[str, Path] = {}
+        for program in line:
+            if not failed.is_set():
+                made[program.name] = _build(program, progress, running)
+        return made
+
     with ThreadPoolExecutor(at_once()) as pool:
-        jobs = [pool.submit(one_by_one, line) for line in _lines(programs)]
         try:
+            jobs = [pool.submit(one_by_one, line) for line in _lines(programs)]
             for job in as_completed(jobs):
                 job.result()
         except BaseException as error:
-            ended.set()
+            failed.set()
             pool.shutdown(wait=False, cancel_futures=True)
             if not isinstance(error, TokenworksError):
-                end_all(running)
+                running.end()
             raise
     return {name: path for job in jobs for name, path in job.result().items()}
 

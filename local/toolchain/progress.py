@@ -49,15 +49,44 @@ def step(title: str, progress: Progress = say, every: float = 20.0) -> Generator
         ticker.join()
 
 
+class Running:
+    """Children of other threads. One that starts while they are told to end is told as well."""
+
+    def __init__(self) -> None:
+        """Nothing runs yet."""
+        self._children: list[subprocess.Popen[str]] = []
+        self._ended = False
+        self._lock = threading.Lock()
+
+    def add(self, child: subprocess.Popen[str]) -> None:
+        """It runs."""
+        with self._lock:
+            self._children.append(child)
+            if self._ended:
+                _tell(child)
+
+    def remove(self, child: subprocess.Popen[str]) -> None:
+        """It has ended."""
+        with self._lock:
+            self._children.remove(child)
+
+    def end(self) -> None:
+        """Tell them to end, with all that they started."""
+        with self._lock:
+            self._ended = True
+            for child in self._children:
+                _tell(child)
+
+
 def run(
     command: Sequence[str | Path],
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
-    running: list[subprocess.Popen[str]] | None = None,
+    running: Running | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run quietly, keeping the output. When we are told to end, the child and all that it started
-    are told too, and waited for. While it runs it is in `running`, for `end_all` of another thread.
+    are told too, and waited for. While it runs another thread ends it by `running`.
 
     Raises:
         TimeoutExpired: it took longer than `timeout` seconds, and was killed.
@@ -74,7 +103,7 @@ def run(
         process_group=0,
     ) as child:
         if running is not None:
-            running.append(child)
+            running.add(child)
         try:
             out, err = child.communicate(timeout=timeout)
         except BaseException as error:
@@ -91,11 +120,9 @@ _PATIENCE = 20.0
 """Seconds that a child has to end by itself."""
 
 
-def end_all(running: list[subprocess.Popen[str]]) -> None:
-    """Tell children of other threads to end, with all that they started."""
-    for child in list(running):
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGINT)
+def _tell(child: subprocess.Popen[str]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGINT)
 
 
 def _end(child: subprocess.Popen[str], first: signal.Signals) -> None:

@@ -27,6 +27,7 @@ from local.toolchain.pins import (
     pinned_modules,
     pins,
 )
+from local.toolchain.progress import Running, run
 from tokenworks.catalog.bill import bill
 from tokenworks.cli import engine
 from tokenworks.errors import TokenworksError, UsageError
@@ -403,6 +404,12 @@ class TestBuild:
         assert "run the same command again to continue" in said and "Traceback" not in said
         with pytest.raises(ProcessLookupError):
             os.kill(compiler, 0)
+
+    def test_a_child_that_starts_while_all_are_told_to_end_is_told_too(self) -> None:
+        running = Running()
+        running.end()
+        waits = [sys.executable, "-c", "import time; time.sleep(600)"]
+        assert run(waits, running=running).returncode == -signal.SIGINT
 
     def test_two_are_built_at_once(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         begun, go_on = place / "begun", place / "go-on"
