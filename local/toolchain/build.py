@@ -44,7 +44,7 @@ OLDEST_GO = "1.21"
 """The first that fetches a newer one by itself."""
 _ASK_SECONDS = 20.0
 _ROOM = 16 << 30
-"""Bytes of memory in which two programs can be compiled at once; the largest takes 4 GiB."""
+"""Bytes of memory in which two programs can be compiled at once."""
 _UNFINISHED = ".building-"
 _GO_BUILD = ("go", "build", "-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
 
