@@ -408,7 +408,7 @@ class TestBuild:
     def test_a_child_that_starts_while_all_are_told_to_end_is_told_too(self) -> None:
         running = Running()
         running.end()
-        waits = [sys.executable, "-c", "import time; time.sleep(600)"]
+        waits = [sys.executable, "-c", "import signal; signal.pause()"]
         assert run(waits, running=running).returncode == -signal.SIGINT
 
     def test_two_are_built_at_once(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
