@@ -119,7 +119,7 @@ class Program:
     @cached_property
     def world(self) -> World | None:
         """How it spreads over GPUs; None for what is no engine that does."""
-        return world(self.line) if self.engine is not None else None
+        return world(self.line, self.gpus) if self.engine is not None else None
 
     @property
     def played(self) -> bool:
@@ -181,7 +181,7 @@ class Program:
 
 
 _GRAMMARS = {
-    "vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm", "llama.cpp": "llamacpp",
+    "vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm", "llama.cpp": "llamacpp", "tgi": "tgi",
 }  # fmt: skip
 """Engines whose images run them when arguments alone are given, and the names of their grammars."""
 _PORTS = {"triton": "http-port"}

@@ -84,7 +84,9 @@ def locked(name: str, progress: Progress = say) -> Generator[None]:
 
 def _key(program: Program) -> str:
     """Hash of everything that determines the built program."""
-    made_of = (program.package, program.file, program.ldflags, sorted(program.files.items()))
+    made_of = (
+        program.package, program.file, program.tags, program.ldflags, sorted(program.files.items())
+    )  # fmt: skip
     go = pins().go_of(program.group)
     inputs = (program.name, program.version, made_of, go, _GO_BUILD, sorted(_GO_ENV.items()))
     digest = hashlib.sha256(repr(inputs).encode())
@@ -258,7 +260,8 @@ def _compile(program: Program, target: Path, running: Running) -> None:
         flags = " ".join(("-s", "-w", *program.ldflags))
         what = str(ROOT / program.source) if program.source else str(program.package)
         folder = HERE / "go" / program.group if program.group else HERE
-        command = [*_GO_BUILD, "-ldflags", flags, "-o", target, what]
+        tags = ",".join(program.tags)
+        command = [*_GO_BUILD, "-tags", tags, "-ldflags", flags, "-o", target, what]
         result = run(command, cwd=folder, env=go_env(program.group), running=running)
         if result.returncode != 0:
             tail = "\n".join(result.stderr.strip().splitlines()[-15:])

@@ -38,6 +38,8 @@ class Program:
     """A file of the module that is the program itself (a script)."""
     source: str | None = None
     """A Go file of this repository, standard library only."""
+    tags: tuple[str, ...] = ()
+    """Build tags."""
     ldflags: tuple[str, ...] = ()
     files: dict[str, str] = field(default_factory=dict[str, str])
     """Files of the module that must lie beside the program: name -> path in the module."""
@@ -117,6 +119,7 @@ def _program(name: str, data: dict[str, Any]) -> Program:
         module=module,
         file=data.get("file"),
         source=data.get("source"),
+        tags=tuple(data.get("tags", [])),
         ldflags=tuple(str(flag).format(**words) for flag in data.get("ldflags", [])),
         files=data.get("files", {}),
         on_path=OnPath(tuple(path["args"]), path["fits"]) if path else None,

@@ -26,6 +26,11 @@ _QUANTIZED = {
     "fp8": 1.0, "awq": 0.5, "gptq": 0.5, "awq_marlin": 0.5, "gptq_marlin": 0.5,
     "bitsandbytes": 0.5, "mxfp4": 0.5, "modelopt": 1.0, "modelopt_fp4": 0.5,
 }  # fmt: skip
+_QUANTIZED_BY_TGI = {
+    **dict.fromkeys(("fp8", "eetq", "bitsandbytes"), 1.0),
+    **dict.fromkeys(("awq", "gptq", "marlin", "bitsandbytes-nf4", "bitsandbytes-fp4"), 0.5),
+}
+"""Its `bitsandbytes` is the one of 8 bits."""
 
 
 def weights(program: Program) -> float | None:
@@ -42,6 +47,9 @@ def _bytes(program: Program, model: str) -> float | None:
     quantization = program.line.value("quantization")
     if quantization is not None:
         return _QUANTIZED.get(str(quantization))
+    loaded = program.line.value("quantize")
+    if loaded is not None:
+        return _QUANTIZED_BY_TGI.get(str(loaded))
     if _HALF.search(model):
         return 0.5
     if _ONE.search(model):

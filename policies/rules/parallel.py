@@ -15,7 +15,7 @@ from tokenworks.catalog.commandline import Size, World
 _DOCS = "https://docs.vllm.ai/en/stable/serving/parallelism_scaling/"
 _FLAGS = (
     "tensor-parallel-size", "tp-size", "pipeline-parallel-size", "pp-size", "data-parallel-size",
-    "dp-size", "data-parallel-size-local", "nnodes",
+    "dp-size", "data-parallel-size-local", "nnodes", "num-shard",
 )  # fmt: skip
 _ELSEWHERE = ("config", "extra-llm-api-options", "config-file")
 _RAY = re.compile(r"\bray\s+start\b|multi-node-serving\.sh|run_cluster\.sh|\bmpirun\b|\bsrun\b")

@@ -132,6 +132,7 @@ _PATHS = {
         "/model_info", "/server_info", "/get_server_info", "/v1/loads", "/get_load",
     ),
     "trtllm": ("/health", "/health_generate", "/v1/models", "/version", "/metrics"),
+    "tgi": ("/", "/health", "/info", "/metrics", "/ping", "/v1/models"),
     "llamacpp": ("/health", "/v1/health", "/v1/models", "/models", "/metrics", "/props", "/slots"),
 }  # fmt: skip
 """Paths that engines answer without a request body."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Violation, rule
-from policies.rules.shared import COMMIT, about, flag_path, hub_model, of_item
+from policies.rules.shared import COMMIT, about, env_path, flag_path, hub_model, of_item
 from policies.tree import mapping, sequence, string_map
 
 _PODS = "https://kubernetes.io/docs/concepts/security/pod-security-standards/"
@@ -154,6 +155,9 @@ def remote_code(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
         if program.engine is None or program.mode == "none":
             continue
+        if program.engine.name == "nim":
+            yield from _nim_code(program)
+            continue
         if program.line.value("trust-remote-code") is not True or hub_model(program) is None:
             continue
         revision = program.line.value("revision")
@@ -163,6 +167,26 @@ def remote_code(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             program, flag_path(program, "trust-remote-code"),
             f"runs code of {hub_model(program)} at no pinned revision",
             "add --revision with the commit, or remove --trust-remote-code",
+        )  # fmt: skip
+
+
+_NIM_SWITCHES = ("NIM_TRUST_CUSTOM_CODE", "NIM_FORCE_TRUST_REMOTE_CODE")
+_NIM_MODELS = ("NIM_MODEL_PATH", "NIM_MODEL_NAME")
+_NIM_HUB = re.compile(r"hf://([\w.-]+/[\w.-]+)(?::(.*))?")
+
+
+def _nim_code(program: Program) -> Iterator[Violation]:
+    """Code beside weights of the hub; that of a NIM's own model came with its image."""
+    env = program.container.env
+    on = ("1", "true", "yes", "on")
+    switch = next((name for name in _NIM_SWITCHES if (env.get(name) or "").lower() in on), None)
+    model = next((found for name in _NIM_MODELS if (found := env.get(name))), "")
+    match = _NIM_HUB.fullmatch(model)
+    if switch is not None and match is not None and not COMMIT.fullmatch(match[2] or ""):
+        yield about(
+            program, env_path(program, switch),
+            f"runs code of {match[1]} at no pinned revision",
+            f"write the commit behind the name (hf://{match[1]}:COMMIT), or remove {switch}",
         )  # fmt: skip
 
 

@@ -252,15 +252,16 @@ def _under(path: str, folder: str) -> bool:
 
 
 def _home(program: Program) -> str:
-    return program.container.env.get("HOME") or "/root"
+    return program.line.env.get("HOME") or "/root"
 
 
 def _hub_cache(program: Program) -> str | None:
     """Where the engine keeps what it downloads; None where that is not written down."""
-    env = program.container.env
-    given = program.line.value("download-dir")
-    if isinstance(given, str):
-        return given.rstrip("/")
+    env = program.line.env
+    for flag in ("download-dir", "huggingface-hub-cache"):
+        given = program.line.value(flag)
+        if isinstance(given, str):
+            return given.rstrip("/")
     for name, below in (
         ("HF_HUB_CACHE", ""), ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HOME", "/hub"),
         ("XDG_CACHE_HOME", "/huggingface/hub"),

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from local.simulator import options as simulator_options
 from local.simulator.engines.knobs import Knobs
-from tokenworks.catalog.engines import Engine, load_engines, numbers, older
+from tokenworks.catalog.engines import Engine, load_engines, load_foreign, numbers, older
 from tokenworks.catalog.flags import grammars
 from tokenworks.catalog.grammar import FILE, text
 
@@ -145,7 +145,7 @@ def test_the_simulators_options_are_those_of_its_parser() -> None:
 
 def test_the_grammar_is_fresh() -> None:
     assert FILE.read_text() == text(), "run: make generate-grammar"
-    assert sorted(grammars()) == NAMES
+    assert sorted(grammars()) == sorted([*NAMES, *load_foreign()])
 
 
 # --- versions ------------------------------------------------------------------

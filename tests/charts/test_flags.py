@@ -14,7 +14,7 @@ from tokenworks.catalog.shell import Word
 from tokenworks.render.command import settle
 
 pytestmark = pytest.mark.helm
-ENGINES = sorted(set(grammars()) - {"ollama"})
+ENGINES = sorted(set(load_engines().engines) - {"ollama"})
 _NUMBERS = {"integer": (12345678901, 12345678896, 1024, 64, 8), "number": (0.5, 1.5)}
 """Of each kind the first is taken that the flag takes: large ones, which templates spoil."""
 _VALUES: Mapping[str, Any] = {

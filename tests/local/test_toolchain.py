@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from local.toolchain import build
+from local.toolchain.align import TOGETHER
 from local.toolchain.build import cached_path, debian_present, ensure, ensure_debian, find
 from local.toolchain.pins import (
     HERE,
@@ -128,6 +129,14 @@ class TestPins:
             wanted = re.search(r"^go ([\d.]+)$", text, re.MULTILINE)
             assert wanted, group
             assert numbers(pins().go) < numbers(wanted[1]) <= numbers(newer), group
+
+    @pytest.mark.parametrize("pair", TOGETHER, ids="+".join)
+    def test_what_two_folders_compile_has_one_version(self, pair: tuple[str, str]) -> None:
+        """`hack/align.py` sees to it; else a first build compiles Kubernetes' libraries twice."""
+        one, other = (module_versions(group) for group in pair)
+        shared = {m for m in one.keys() & other.keys() if m.startswith("k8s.io/")}
+        apart = {m: (one[m], other[m]) for m in shared if one[m] != other[m]}
+        assert "k8s.io/client-go" in shared and not apart
 
     def test_every_go_mod_has_its_sums(self) -> None:
         assert groups()

@@ -109,6 +109,110 @@ def test_images_of_engines_have_longer_names() -> None:
     assert "(tgi) has no GPU limit" in found("gpu-limits", made)[0].message
 
 
+# --- engines of others -------------------------------------------------------
+
+TGI = f"ghcr.io/huggingface/text-generation-inference:3.3.5@{DIGEST}"
+COMMIT = "9216db5781bf21249d130ec9da846c4624c16137"
+
+
+def tgi(gpus: int = 1, port: int = 80, volume: str = "", **changes: Any) -> Object:
+    """A Deployment of TGI: `env` by name, `volume` is where a claim is mounted."""
+    health = {"httpGet": {"path": "/health", "port": port}, "timeoutSeconds": 5}
+    env = [{"name": key, "value": value} for key, value in changes.pop("env", {}).items()]
+    mounts = [{"name": "weights", "mountPath": volume}] if volume else None
+    claim = [{"name": "weights", "persistentVolumeClaim": {"claimName": "weights"}}]
+    container = engine(
+        image=TGI, args=changes.pop("args", None), env=env or None, volumeMounts=mounts,
+        resources={"limits": {"nvidia.com/gpu": gpus}}, ports=[{"containerPort": port}],
+        startupProbe={**health, "failureThreshold": 90}, readinessProbe=health,
+        livenessProbe={**health, "failureThreshold": 6}, **changes,
+    )  # fmt: skip
+    return deployment(pod(container, volumes=claim if volume else None))
+
+
+HUB = {"MODEL_ID": "Qwen/Qwen3-32B"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "made", "message"),
+    [
+        ("world-size", tgi(args=["--num-shard", "4"], gpus=2), "wants 4 GPUs"),
+        ("world-size", tgi(env={"NUM_SHARD": "4"}, gpus=2), "wants 4 GPUs"),
+        ("idle-gpus", tgi(args=["--num-shard=2"], gpus=4), "uses 2 of its 4 GPUs"),
+        ("idle-gpus", tgi(env={"SHARDED": "false"}, gpus=4), "uses 1 of its 4 GPUs"),
+        ("model-revision", tgi(env=HUB), "serves Qwen/Qwen3-32B without a revision"),
+        (
+            "model-revision",
+            tgi(args=["--model-id", "a/b", "--revision", "main"]),
+            "a branch of a/b",
+        ),
+        ("weights-download", tgi(env=HUB), "nothing that outlives the pod is mounted at /data/hub"),
+        ("remote-code", tgi(args=["--trust-remote-code"], env=HUB), "runs code of Qwen/Qwen3-32B"),
+        ("remote-code", tgi(env={**HUB, "TRUST_REMOTE_CODE": "true"}), "runs code of Qwen"),
+        ("container-port", tgi(port=8080), "serves on port 80 and declares 8080"),
+        ("container-port", tgi(port=80, env={"PORT": "8080"}), "serves on port 8080"),
+        ("unknown-flag", tgi(args=["--num-shards", "1"]), "a flag --num-shards"),
+        ("flag-value", tgi(args=["--max-input-tokens", "many"]), "not a whole number"),
+        ("argument-split", tgi(args=["--model-id a/b"]), "gets --model-id and its value as one"),
+    ],
+)
+def test_tgi_is_read_by_its_own_grammar(rule: str, made: Object, message: str) -> None:
+    (finding,) = found(rule, made)
+    assert message in finding.message
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        tgi(env={**HUB, "REVISION": COMMIT, "TRUST_REMOTE_CODE": "1"}, volume="/data"),
+        tgi(args=["--model-id", "a/b", "--revision", COMMIT, "-p", "8080"], port=8080, gpus=4,
+            volume="/data"),
+        tgi(args=["--model-id", "/data/own", "--num-shard", "2"], gpus=2, volume="/data"),
+        tgi(env={"MODEL_ID": "a/b", "REVISION": COMMIT, "HF_HOME": "/models"}, volume="/models"),
+    ],
+)  # fmt: skip
+def test_a_well_kept_tgi_has_no_finding(made: Object) -> None:
+    rules = frozenset(
+        ("world-size", "idle-gpus", "model-revision", "weights-download", "cache-mount",
+         "remote-code", "container-port", "probe-port", "probe-path", "unknown-flag", "flag-value")
+    )  # fmt: skip
+    assert said(made, rules=rules) == []
+
+
+@pytest.mark.parametrize(("gpus", "findings"), [(1, 1), (4, 0)])
+def test_weights_of_tgi_are_on_all_gpus_that_it_sees(gpus: int, findings: int) -> None:
+    made = tgi(env={"MODEL_ID": "a/Some-70B"}, gpus=gpus)
+    made["spec"]["template"]["spec"]["nodeSelector"] = {
+        "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"
+    }
+    assert len(found("model-memory", made)) == findings
+    half = tgi(env={"MODEL_ID": "a/Some-70B", "QUANTIZE": "bitsandbytes-nf4"}, gpus=gpus)
+    half["spec"]["template"]["spec"]["nodeSelector"] = {
+        "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"
+    }
+    assert found("model-memory", half) == []
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ({"NIM_MODEL_PATH": "hf://a/b", "NIM_TRUST_CUSTOM_CODE": "1"}, "runs code of a/b"),
+        ({"NIM_MODEL_NAME": "hf://a/b", "NIM_FORCE_TRUST_REMOTE_CODE": "true"}, "runs code of a/b"),
+        ({"NIM_MODEL_PATH": "hf://a/b:main", "NIM_TRUST_CUSTOM_CODE": "1"}, "runs code of a/b"),
+        ({"NIM_MODEL_PATH": f"hf://a/b:{COMMIT}", "NIM_TRUST_CUSTOM_CODE": "1"}, ""),
+        ({"NIM_MODEL_PATH": "hf://a/b", "NIM_TRUST_CUSTOM_CODE": "0"}, ""),
+        ({"NIM_MODEL_PATH": "hf://a/b"}, ""),
+        # The code of its own model came with the image.
+        ({"NIM_TRUST_CUSTOM_CODE": "1"}, ""),
+    ],
+)
+def test_a_nim_runs_code_of_the_hub_at_a_pinned_version(env: dict[str, str], message: str) -> None:
+    variables = [{"name": key, "value": value} for key, value in env.items()]
+    image = f"nvcr.io/nim/nvidia/llm-nim:1.13@{DIGEST}"
+    made = found("remote-code", deployment(pod(engine(image=image, args=None, env=variables))))
+    assert [message in finding.message for finding in made] == ([True] if message else [])
+
+
 @pytest.mark.parametrize(
     ("kind", "count"), [("Deployment", 1), ("RayCluster", 1), ("Job", 0)]
 )  # fmt: skip

@@ -352,7 +352,8 @@ def _form_without(parts: Sequence[_Part], words: tuple[str, ...]) -> Form:
 def _line(found: _Found, words: tuple[str, ...], script: str | None) -> CommandLine:
     grammar = found.grammar
     read_ = read_flags(grammar, found.rest, found.position)
-    flags = {**_from_variables(grammar, found.env), **read_.given}
+    env = {**grammar.facts["imageEnv"], **found.env}
+    flags = {**_from_variables(grammar, env), **read_.given}
     model, notes = _model(grammar, read_, flags, found.position)
     form: Form = "member" if _is_member(grammar, flags) else "server"
     return CommandLine(
@@ -364,7 +365,7 @@ def _line(found: _Found, words: tuple[str, ...], script: str | None) -> CommandL
         flags,
         read_.unknown,
         script,
-        found.env,
+        env,
         (*read_.notes, *notes, *_remarks(found, flags)),
     )
 
@@ -494,8 +495,11 @@ def quotient(size: Size, by: Size) -> Size:
     return by if isinstance(by, Unresolved) else -(-size // max(by, 1))
 
 
-def world(line: CommandLine) -> World | None:
-    """How a command line spreads over GPUs; None for engines that do not."""
+def world(line: CommandLine, gpus: int | None = None) -> World | None:
+    """How a command line spreads over GPUs; None for engines that do not.
+
+    `gpus`: those of its container, which some engines take unasked; None: not known.
+    """
     grammar = grammars().get(line.engine or "")
     if grammar is None or not any(grammar.facts["parallel"].values()):
         return None
@@ -503,6 +507,8 @@ def world(line: CommandLine) -> World | None:
     tp, pp, cp, dp, nodes = (
         _size(line, names[key]) for key in ("tensor", "pipeline", "context", "data", "nodes")
     )
+    if grammar.facts["spreads"] and names["tensor"] not in line.flags:
+        tp = _all_or_one(line, grammar.facts["spreads"], gpus)
     shared = names["dataWithinTensor"] in line.flags
     per_rank = product(tp, pp, cp)
     return World(
@@ -525,6 +531,14 @@ def _size(line: CommandLine, name: str | None) -> Size:
     if isinstance(value, bool) or not isinstance(value, int | Unresolved):
         return Unresolved(str(value), ())
     return value
+
+
+def _all_or_one(line: CommandLine, switch: str, gpus: int | None) -> Size:
+    """Tensor ranks of an engine that takes every GPU it sees unless it is told not to."""
+    value = line.value(switch)
+    if value is False:
+        return 1
+    return gpus if gpus and value in (None, True) else Unresolved("all GPUs", ())
 
 
 def _local(

@@ -1,4 +1,6 @@
-"""Engines (`engines/*.yaml`) and routing (`routing.yaml`): facts about programs, typed."""
+"""Engines (`engines/*.yaml`, `foreign/*.yaml`) and routing (`routing.yaml`): facts about programs,
+typed.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ from tokenworks.errors import UsageError, did_you_mean
 from tokenworks.spec.common import Bytes, Document, Duration, FlagValue, Image
 from tokenworks.spec.model import RoutingProfile
 from tokenworks.spec.problems import shown
-from tokenworks.spec.values import Scorers
+from tokenworks.spec.values import EnvName, Scorers
 
 HERE = Path(__file__).parent
 
@@ -114,8 +116,8 @@ class EngineVersion(Document):
     )
 
 
-class Engine(Document):
-    """How an engine is started, asked and stopped."""
+class CommandFacts(Document):
+    """What reading an engine's command lines needs, whoever wrote them."""
 
     title: str = Field(description="How people call it.")
     source: str = Field(description="Where most of this was read.")
@@ -123,15 +125,47 @@ class Engine(Document):
         default_factory=dict[str, str], description="Field: where it was read, if elsewhere."
     )
     date: IsoDate = Field(description="Day it was read.")
-    command: tuple[str, ...] = Field(description="Exec form, without weights and flags.")
     starts: tuple[Start, ...] = Field(description="Every way a command line may start it.")
     images: tuple[ImageStart, ...] = Field(
         default=(), description="Images, and what they start by themselves."
+    )
+    image_env: dict[EnvName, str] = Field(
+        default_factory=dict[str, str], description="Variables that its images set."
     )
     weights: Literal["argument", "flag", "none"] = Field(
         description="The weights follow the command, are a flag's value, or are not named."
     )
     weights_flag: FlagName | None = Field(default=None, description="That flag.")
+    port: int = Field(description="Port of the HTTP endpoints.")
+    style: Style
+    options: dict[FlagName, Option]
+    options_of: str = Field(description="Program, version and files the options were read from.")
+    ranges: tuple[Range, ...] = Field(
+        default=(), description="Numbers that options take, where not every one of their type."
+    )
+    switches: tuple[str, ...] = Field(
+        description="Flags that have no `--no-` form, where the style has one."
+    )
+    parallel: ParallelFlags = ParallelFlags()
+    spreads: FlagName | None = Field(
+        default=None,
+        description="Switch for all GPUs of the container, which is on where it is absent and no "
+        "number of tensor ranks is given; null: one GPU then.",
+    )
+    drain: DrainFlag | None = Field(
+        default=None, description="null: SIGTERM cannot be made to wait."
+    )
+    paths: Paths
+
+
+class ForeignEngine(CommandFacts):
+    """An engine that others run: policies read its command lines, our charts do not serve it."""
+
+
+class Engine(CommandFacts):
+    """How an engine is started, asked and stopped."""
+
+    command: tuple[str, ...] = Field(description="Exec form, without weights and flags.")
     hub_flag: FlagName | None = Field(
         default=None, description="Flag for weights of the hub, where it is another one."
     )
@@ -139,7 +173,6 @@ class Engine(Document):
         default="openai",
         description="openai: /v1 with the model's name in the body; kserve: /v2/models/NAME.",
     )
-    port: int = Field(description="Port of the HTTP endpoints.")
     ports: dict[str, PortFact] = Field(default_factory=dict[str, PortFact])
     user: int = Field(description="Uid the container runs as; every cache is writable for it.")
     gpu: Literal["required", "optional"] = Field(description="Whether it runs without one.")
@@ -149,29 +182,15 @@ class Engine(Document):
         le=1,
         description="Most of a GPU's memory that a known version takes unasked; 1: not known.",
     )
-    style: Style
-    options: dict[FlagName, Option]
     playing: dict[FlagName, Literal["integer", "number"]] = Field(
         default_factory=dict[str, Literal["integer", "number"]],
         description="Options of `engine.simulation`, where it plays another engine; 0 or more, "
         "rates above 0.",
     )
-    options_of: str = Field(description="Program, version and files the options were read from.")
-    ranges: tuple[Range, ...] = Field(
-        default=(), description="Numbers that options take, where not every one of their type."
-    )
     flags: DerivedFlags
-    switches: tuple[str, ...] = Field(
-        description="Flags that have no `--no-` form, where the style has one."
-    )
-    parallel: ParallelFlags = ParallelFlags()
-    drain: DrainFlag | None = Field(
-        default=None, description="null: SIGTERM cannot be made to wait."
-    )
     drains_by_itself: bool = Field(
         default=False, description="SIGTERM waits for running requests without any flag."
     )
-    paths: Paths
     probe_timeout: Duration = Field(description="Least timeout that a busy, healthy one needs.")
     metrics: Metrics
     metrics_before: tuple[MetricsBefore, ...] = ()
@@ -466,6 +485,13 @@ def load_engines() -> EngineCatalog:
     """The catalog of this checkout."""
     files = sorted((HERE / "engines").glob("*.yaml"))
     return EngineCatalog({file.stem: Engine.model_validate(read(file)) for file in files})
+
+
+@cache
+def load_foreign() -> Mapping[str, ForeignEngine]:
+    """Engines whose command lines policies read beside those of the catalog, by name."""
+    files = sorted((HERE / "foreign").glob("*.yaml"))
+    return {file.stem: ForeignEngine.model_validate(read(file)) for file in files}
 
 
 @cache

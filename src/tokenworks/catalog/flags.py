@@ -1,7 +1,7 @@
 """Flags of one engine: words in any spelling to typed values, and typed values to words.
 
 Standard library alone, for the policies import it; the grammar of each engine is in
-`grammar.json`, which `python -m tokenworks.catalog.grammar` writes from `engines/*.yaml`.
+`grammar.json`, which `python -m tokenworks.catalog.grammar` writes from the catalog.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m tokenworks.catalog.grammar        (make generate-grammar)
 
 The reader uses the standard library alone, so that policies run anywhere; the facts it needs
-are copied from `engines/*.yaml`, without words for people.
+are copied from `engines/*.yaml` and `foreign/*.yaml`, without words for people.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tokenworks.catalog.engines import HERE, Engine, load_engines
+from tokenworks.catalog.engines import HERE, CommandFacts, load_engines, load_foreign
 
 FILE = HERE / "grammar.json"
-_KEPT = {"title": True, "starts": True, "images": True, "weights": True, "weights_flag": True}
+_KEPT = {
+    "title": True, "starts": True, "images": True, "image_env": True, "weights": True,
+    "weights_flag": True, "spreads": True,
+}  # fmt: skip
 _FOR_RULES = {"port": True, "paths": True, "metrics": True, "metrics_before": True, "drain": True}
 """What the policies ask for beside the command line."""
 _SILENT = frozenset({"meaning", "since", "until"})
 
 
-def grammar(engine: Engine) -> dict[str, Any]:
+def grammar(engine: CommandFacts) -> dict[str, Any]:
     """What reading one engine's command lines needs."""
     facts = engine.model_dump(
         by_alias=True,
@@ -42,7 +45,8 @@ def grammar(engine: Engine) -> dict[str, Any]:
 
 def text() -> str:
     """The whole file."""
-    engines = {name: grammar(engine) for name, engine in load_engines().engines.items()}
+    known = {**load_engines().engines, **load_foreign()}
+    engines = {name: grammar(engine) for name, engine in known.items()}
     lines = [f'"{name}": {json.dumps(facts, sort_keys=True)}' for name, facts in engines.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 

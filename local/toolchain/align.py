@@ -1,0 +1,8 @@
+"""Which folders under `go/` compile the same libraries, and are therefore kept at one version."""
+
+from __future__ import annotations
+
+TOGETHER = (("istio", "operators"), ("coredns", "manifests"))
+"""Pairs whose Kubernetes libraries are of the same minor version: compiled once for both."""
+APART = ("github.com/envoyproxy/", "github.com/cncf/xds", "istio.io/", "sigs.k8s.io/gateway-api")
+"""Beginnings of modules that stay as each needs them: their versions do not go together."""
