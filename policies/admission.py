@@ -165,11 +165,9 @@ def _liveness() -> Check:
     slow = _command([next(e["command"] for e in _data()["engines"] if e["name"] == "sglang")])
     named = _image([next(e["image"] for e in _data()["engines"] if e["name"] == "sglang")])
     least = f"(({slow} || {named}) ? 10 : 5)"
-    delay = f"{_number(field, 'initialDelaySeconds', 0)} <= 60"
-    return _probe(
-        "liveness",
-        f"{_number(field, 'timeoutSeconds', 1)} >= {least} && {window} >= 60 && {delay}",
-    )
+    delay = f"({_number(field, 'initialDelaySeconds', 0)} <= 60 || has(c.startupProbe))"
+    patient = f"({_number(field, 'timeoutSeconds', 1)} >= {least} || has({field}.tcpSocket))"
+    return _probe("liveness", f"{patient} && {window} >= 60 && {delay}")
 
 
 def _checks() -> Mapping[str, Check]:

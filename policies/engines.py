@@ -227,6 +227,8 @@ def _classify(container: Container, command: Command) -> tuple[Engine | None, Mo
         by_image = None
     # A simulator may be started with an engine's own command line, for drop-in use.
     engine = by_image if by_image and not by_image.gpu else by_command or by_image
+    if engine is None and not command.explicit and container.pod.long_running:
+        engine = _by_flags(container, command)
     if engine is None or (by_command is None and idle(container, command)):
         return None, "none"
     if by_command is None and not _RAY.isdisjoint(container.pod.path):
@@ -239,6 +241,27 @@ def _classify(container: Container, command: Command) -> tuple[Engine | None, Mo
         # An engine's image often carries the tools that jobs and init containers want.
         return None, "none"
     return engine, "member" if _is_member(container, command, engine) else "server"
+
+
+def _by_flags(container: Container, command: Command) -> Engine | None:
+    """The engine of an image that we do not know, where only one has all the flags it is given.
+
+    Two of them have to be that engine's alone; and it holds a GPU.
+    """
+    given = {word.partition("=")[0] for word in command.words if word.startswith("--")}
+    if len(given) < 2 or not _accelerators(container.spec):
+        return None
+    knows = {
+        name: {flag for flag in given if grammars()[grammar].find(flag)}
+        for name, grammar in _GRAMMARS.items()
+    }
+    whole = [name for name, known in knows.items() if known == given]
+    if len(whole) != 1:
+        return None
+    others = set[str]().union(*(known for name, known in knows.items() if name != whole[0]))
+    if len(given - others) < 2:
+        return None
+    return next(engine for engine in _facts().engines if engine.name == whole[0])
 
 
 def _may_start(container: Container, command: Command) -> bool:

@@ -93,12 +93,17 @@ class Inventory:
 
     def serving(self) -> Iterator[Program]:
         """The programs that answer requests for models, for as long as their pod lives."""
-        return (program for program in self.programs if self._serves(program))
+        return (program for program in self.programs if self.serves(program))
 
-    def _serves(self, program: Program) -> bool:
+    def serves(self, program: Program) -> bool:
+        """Whether it answers requests for models, for as long as its pod lives."""
         container = program.container
-        if container.kind not in ("container", "sidecar") or not container.pod.long_running:
+        if container.kind not in ("container", "sidecar"):
             return False
+        if not container.pod.long_running:
+            # A pod that nobody starts again serves too, where a Service leads to it.
+            alone = container.pod.kind == "Pod" and program.mode == "server"
+            return alone and self._led_to(program)
         if program.mode != "none":
             return program.mode == "server"
         if idle(container, program.command) or helps(container):

@@ -5,7 +5,7 @@ from __future__ import annotations
 TOGETHER = (("istio", "operators"), ("coredns", "manifests"))
 """Pairs whose Kubernetes libraries are of the same minor version: compiled once for both."""
 APART = (
-    "github.com/envoyproxy/", "github.com/cncf/xds", "github.com/prometheus/prometheus", "istio.io/",
-    "sigs.k8s.io/gateway-api",
+    "github.com/envoyproxy/", "github.com/cncf/xds", "github.com/prometheus/prometheus",
+    "istio.io/", "sigs.k8s.io/gateway-api",
 )  # fmt: skip
 """Beginnings of modules that stay as each needs them: their versions do not go together."""

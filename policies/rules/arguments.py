@@ -189,7 +189,8 @@ def argument_json(inventory: Inventory, _context: Context) -> Iterator[Violation
     "flag-value",
     "error",
     "Values of flags have their type, and numbers are ones that the engine takes",
-    "A number that is none, or out of its range, stops the engine when it starts.",
+    "A number that is none, or out of its range, stops the engine when it starts; so does a value "
+    "that is given to a switch.",
     "Correct the value.",
     "https://docs.vllm.ai/en/stable/cli/serve/",
 )
@@ -204,6 +205,29 @@ def flag_value(inventory: Inventory, _context: Context) -> Iterator[Violation]:
                 f"has a --{flag} that is not {wanted}: {_short(found)}",
                 f"give --{flag} {wanted}",
             )
+        yield from _valued_switches(program)
+
+
+_BY_VALUE_ONCE = frozenset({"enable-chunked-prefill", "multi-step-stream-outputs"})
+"""Switches that took a value before vLLM 0.9 (StoreBoolean in vllm/engine/arg_utils.py)."""
+
+
+def _valued_switches(program: Program) -> Iterator[Violation]:
+    """Switches that are given a value: `--x=true`, `--x true`, `--x=$(VAR)`."""
+    tag = program.container.image.partition("@")[0].rpartition(":")[2]
+    version = re.match(r"v?(\d+)\.(\d+)", tag)
+    recent = version is not None and (int(version[1]), int(version[2])) >= (0, 9)
+    for note in program.line.notes:
+        match = re.fullmatch(r"--([\w.-]+) takes no value, found (.*)", note, re.DOTALL)
+        if match is None or (match[1] in _BY_VALUE_ONCE and not recent):
+            continue
+        on = match[2].lower() not in ("false", "0", "no", "off", "f")
+        yield about(
+            program,
+            flag_path(program, match[1]),
+            f"has a --{match[1]} that takes no value, and gives it {_short(match[2])}",
+            f"write --{match[1]} alone" if on else f"leave --{match[1]} out",
+        )
 
 
 def _notes(program: Program, wanted: str) -> Iterator[tuple[str, str, str]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from policies.commands import words_of
+from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Rule, Violation
 
@@ -20,16 +22,44 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         if script is None or program.engine is None or container.kind == "init":
             continue
         problem = _problem(script, program.engine.command)
-        if problem is None:
+        if problem is None or (problem == _STAYS and _bash_makes_way(program, script)):
             continue
         key = "args" if container.spec.get("args") else "command"
         yield Violation(
             container.pod.index,
             (*container.path, key),
             f"{program.title} {problem}",
-            "start the engine without a shell, or with exec as the script's last command: "
-            "exec vllm serve …",
+            "start the engine without a shell, or with exec as the script's last command"
+            + _example(program),
         )
+
+
+def _example(program: Program) -> str:
+    """`: exec vllm serve …`, where the engine's own words are known."""
+    words = " ".join(program.line.program)
+    return f": exec {words} …" if words else ""
+
+
+def _bash_makes_way(program: Program, script: str) -> bool:
+    """Whether the shell is bash, which becomes the last line's one plain command by itself.
+
+    Not where the command is redirected, part of something larger, or a trap is set; and not in
+    other shells. A command behind `;` or `&&` counts as staying: bash before 5.1 forks for it.
+    """
+    words = words_of(program.container.spec)
+    first = next((word for part in words for word in part), "")
+    lines = [line.strip() for line in script.replace("\\\n", " ").splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if first.rpartition("/")[2] != "bash" or not lines or program.engine is None:
+        return False
+    last, before = lines[-1], "\n".join(lines[:-1])
+    whole = not _OPEN.search(f"{before}\n") and "trap " not in before
+    return whole and not _MORE.search(last) and bool(program.engine.command.search(last.lower()))
+
+
+_OPEN = re.compile(r"(?m)^\s*(if|for|while|until|case|select|\{|\()(\s|$)|<<")
+"""What may still be open in the last line; a complete one is judged as if it were."""
+_MORE = re.compile(r"[;|&<>()`]|^\s*(if|for|while|until|case|then|else|do|time|!|\{)\s")
 
 
 def _problem(script: str, engine: re.Pattern[str]) -> str | None:
@@ -45,12 +75,13 @@ def _problem(script: str, engine: re.Pattern[str]) -> str | None:
         if after == "&":
             return "runs in the background of a shell, which does not pass SIGTERM on"
         if not _EXEC.match(text) and not text.startswith("eval"):
-            return "runs under a shell without exec, which does not pass SIGTERM on"
+            return _STAYS
     if not seen and re.search(r"(^|[\s;&|])eval\s+(?!['\"]?exec\s)", script):
         return _EVAL
     return None
 
 
+_STAYS = "runs under a shell without exec, which does not pass SIGTERM on"
 _EVAL = "is started by eval in a shell, which swallows SIGTERM"
 
 

@@ -117,7 +117,8 @@ def container_port(inventory: Inventory, _context: Context) -> Iterator[Violatio
         yield about(
             program, ("ports",),
             f"serves on port {served} and declares {', '.join(map(str, sorted(numbers)))}",
-            f"declare containerPort {served}, or give --port",
+            f"declare containerPort {served}, or "
+            + (f"set --port to {min(numbers)}" if "port" in program.line.flags else "give --port"),
         )  # fmt: skip
 
 

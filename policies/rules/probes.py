@@ -13,6 +13,7 @@ from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Path, Rule, Severity, Violation
 from policies.tree import integer, mapping, sequence
+from tokenworks.catalog.flags import grammars
 
 _LINK = (
     "https://kubernetes.io/docs/tasks/configure-pod-container/configure-liv"
@@ -87,17 +88,16 @@ def _find(kind: str, inventory: Inventory, _context: Context) -> Iterator[Violat
 _WHY = {
     "startup": (
         "nothing waits for its download and load",
-        "add startupProbe: httpGet {path: /health, port: http}, periodSeconds: 10 and "
+        "add startupProbe: httpGet {asked}, periodSeconds: 10, timeoutSeconds: {timeout} and "
         "failureThreshold: the seconds it takes to start, divided by 10",
     ),
     "readiness": (
         "requests reach it before it can answer",
-        "add readinessProbe: httpGet {path: /health, port: http}, periodSeconds: 5, "
-        "timeoutSeconds: {timeout}",
+        "add readinessProbe: httpGet {asked}, periodSeconds: 5, timeoutSeconds: {timeout}",
     ),
     "liveness": (
         "a hung engine is never restarted",
-        "add livenessProbe: httpGet {path: /health, port: http}, periodSeconds: 15, "
+        "add livenessProbe: httpGet {asked}, periodSeconds: 15, "
         "timeoutSeconds: {timeout}, failureThreshold: 6",
     ),
 }
@@ -109,8 +109,35 @@ def _missing(probe: _Probe, kind: str) -> Violation:
         probe.program.container.pod.index,
         probe.path,
         f"{probe.program.title} has no {probe.key}: {consequence}",
-        remedy.replace("{timeout}", str(_patience(probe.program))),
+        remedy.replace("{timeout}", str(_patience(probe.program))).replace(
+            "{asked}", _asked(probe.program, kind)
+        ),
     )
+
+
+_PATHS = {
+    "nim": {"startup": "/v1/health/ready", "readiness": "/v1/health/ready",
+            "liveness": "/v1/health/live"},
+}  # fmt: skip
+"""Of engines without a grammar: https://docs.nvidia.com/nim/large-language-models/latest, API."""
+
+
+def _asked(program: Program, kind: str) -> str:
+    """`{path: /health, port: http}`: the engine's own path, and its port as the pod names it."""
+    name = program.engine.name if program.engine else ""
+    grammar = grammars().get(program.line.engine or name.replace(".", ""))
+    paths = _PATHS.get(name) or (grammar.facts["paths"] if grammar else {})
+    return f"{{path: {paths.get(kind) or '/health'}, port: {_port(program)}}}"
+
+
+def _port(program: Program) -> str:
+    """What a probe calls the port of the engine: its name where it has one."""
+    declared = [mapping(port) for port in sequence(program.container.spec.get("ports"))]
+    names = {port.get("containerPort"): str(port.get("name") or "") for port in declared}
+    served = program.port
+    if served is None:
+        served = next((n for n, name in names.items() if name == "http"), None)
+    return names.get(served) or ("http" if served is None else str(served))
 
 
 def _ready_at_once(program: Program, kind: str) -> bool:
@@ -128,16 +155,20 @@ def _patience(program: Program) -> int:
 
 
 def _lies(probe: _Probe, kind: str) -> Iterator[Violation]:
-    honest = f"let {probe.key} ask the engine: httpGet {{path: /health, port: http}}"
+    honest = f"let {probe.key} ask the engine: httpGet {_asked(probe.program, kind)}"
     if "exec" in probe.spec:
-        reason = _exec_lie(command_of(mapping(probe.spec["exec"]), {}))
-        if reason:
+        if reason := _told_by_exec(probe):
             yield probe.violation(f"has a {probe.key} that {reason}", honest, "exec")
     elif "tcpSocket" in probe.spec and _speaks_http(probe.program):
         reason = "opens a TCP port only, which a stuck engine still accepts"
         yield probe.violation(f"has a {probe.key} that {reason}", honest, "tcpSocket")
     elif "httpGet" in probe.spec:
         yield from _locked_path(probe, kind)
+
+
+def _told_by_exec(probe: _Probe) -> str | None:
+    """Why the command of an exec probe says nothing of the engine; None where it asks it."""
+    return _exec_lie(command_of(mapping(probe.spec["exec"]), {})) if "exec" in probe.spec else None
 
 
 def _speaks_http(program: Program) -> bool:
@@ -218,7 +249,17 @@ def _readiness_timing(probe: _Probe) -> Iterator[Violation]:
 def _liveness_timing(probe: _Probe) -> Iterator[Violation]:
     yield from _impatient(probe, "error")
     window, delay = probe.window, probe.delay
-    if delay is not None and delay > _LONGEST_DELAY:
+    started = mapping(probe.program.container.spec.get("startupProbe"))
+    waits = any(handler in started for handler in _HANDLERS)
+    if delay is not None and delay > _LONGEST_DELAY and waits:
+        yield probe.violation(
+            f"has a livenessProbe with initialDelaySeconds {delay} beside a startupProbe, which "
+            "waits already: after a quick start nobody looks for as long",
+            "remove initialDelaySeconds",
+            "initialDelaySeconds",
+            severity="warning",
+        )
+    elif delay is not None and delay > _LONGEST_DELAY:
         yield probe.violation(
             f"has a livenessProbe with initialDelaySeconds {delay}: too short for a slow start, "
             "too long for a quick one",
@@ -246,7 +287,16 @@ def _liveness_timing(probe: _Probe) -> Iterator[Violation]:
 
 def _impatient(probe: _Probe, severity: Severity) -> Iterator[Violation]:
     timeout, least = probe.timeout, _patience(probe.program)
-    if timeout is not None and timeout < least:
+    if "tcpSocket" in probe.spec or _told_by_exec(probe):
+        return  # The kernel answers, or nobody is asked.
+    if timeout is not None and timeout <= 1 and least > _PATIENCE:
+        yield probe.violation(
+            f"has a {probe.key} with timeoutSeconds {timeout}, which never passes: the health "
+            "check takes a second even when nothing else runs",
+            f"set {probe.key}.timeoutSeconds to {least} or more",
+            "timeoutSeconds",
+        )
+    elif timeout is not None and timeout < least:
         what = "kills" if probe.key == "livenessProbe" else "fails"
         yield probe.violation(
             f"has a {probe.key} with timeoutSeconds {timeout}, which {what} it when it is busy",
@@ -291,7 +341,8 @@ LIVENESS = Rule(
     reason="The default timeout of 1 s and window of 30 s kill engines that are merely busy, and "
     "their load moves to the next one; without any probe a hung engine keeps its GPU for ever.",
     remedy="Give every serving container a livenessProbe on /health: timeout at least 5 s (SGLang: "
-    "10 s), periodSeconds x failureThreshold at least 60 s and longer than readiness'.",
+    "10 s), periodSeconds x failureThreshold at least 60 s and longer than readiness', no "
+    "initialDelaySeconds above 60 s.",
     find=partial(_find, "liveness"),
     link=f"{_LINK}#configure-probes",
 )

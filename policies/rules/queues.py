@@ -58,7 +58,8 @@ def queue_coverage(inventory: Inventory, _context: Context) -> Iterator[Violatio
                         (*container.path, "resources", side, missing[0]),
                         f"{container.title} asks for {', '.join(missing)}, which ClusterQueue "
                         f"{queue.name} does not cover",
-                        f"add {missing[0]} to its coveredResources, or do not ask for it",
+                        f"add {', '.join(missing)} to its coveredResources and its flavors, "
+                        "or do not ask for it",
                     )
                     break
 
@@ -132,10 +133,10 @@ def _serves(inventory: Inventory, pod: Pod) -> bool:
 @rule(
     "queue-preemption",
     "warning",
-    "Queues of serving do not preempt inside themselves",
-    "A rollout of a model with a higher priority evicts the models that serve, and its own old "
-    "pods.",
-    "Set preemption.withinClusterQueue to Never in queues of serving.",
+    "Queues of serving do not preempt among equals",
+    "With LowerOrNewerEqualPriority an older workload evicts newer ones of its own priority: a "
+    "model that waits takes the GPUs of one that serves, its own rollout's among them.",
+    "Set preemption.withinClusterQueue to Never, or to LowerPriority, in queues of serving.",
     "https://kueue.sigs.k8s.io/docs/concepts/preemption/",
     whole_set=True,
 )

@@ -569,12 +569,21 @@ def pool_selector(inventory: Inventory, context: Context) -> Iterator[Violation]
                 "error" if context.whole or len(here) == 1 else None,
             )
         for path, port in ports_of(item.spec):
-            why = listens(inventory, [p for p in pods if not _other_role(labels, p)], port)
+            meant = [pod for pod in pods if not _other_role(labels, pod)]
+            why = listens(inventory, meant, port)
             if why:
                 yield of_item(
                     item, path, f"sends to port {port}, but {why}",
                     "write the port that the engine serves", "error",
                 )  # fmt: skip
+                continue
+            for stray in meant:
+                if len(meant) > 1 and listens(inventory, [stray], port):
+                    yield of_item(
+                        item, ("spec", "selector"),
+                        f"selects {stray.kind} {stray.name} too, which does not serve port {port}",
+                        "give the engines a label that only they have, and select that",
+                    )  # fmt: skip
 
 
 def _pooled(inventory: Inventory, pod: Pod) -> bool:

@@ -33,11 +33,11 @@ def _surge(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             continue
         seen.add(pod.index)
         if pod.kind == "Deployment":
-            yield from _deployment(pod)
+            yield from _deployment(program)
         elif pod.kind == "LeaderWorkerSet":
             yield from _group(pod)
         elif pod.custom and _rolls_as_deployments(pod):
-            yield from _deployment(pod)
+            yield from _deployment(program)
 
 
 def _rolls_as_deployments(pod: Pod) -> bool:
@@ -58,15 +58,18 @@ def surge_of(pod: Pod) -> int:
     return surge if surge and unavailable == 0 else 0
 
 
-def _deployment(pod: Pod) -> Iterator[Violation]:
+def _deployment(program: Program) -> Iterator[Violation]:
+    pod = program.container.pod
     replicas, surge = integer(at(pod.object, "spec", "replicas"), 1), surge_of(pod)
     if surge:
+        more = surge * (program.gpus or 1)
+        free, them = ("a free GPU", "a GPU") if more == 1 else (f"{more} free GPUs", f"{more} GPUs")
         yield Violation(
             pod.index,
             ("spec", "strategy"),
             f"a rollout of {replicas} replica(s) starts a pod before it stops one (maxSurge "
-            f"{surge}, maxUnavailable 0): without a free GPU it never ends",
-            "set strategy.rollingUpdate to maxSurge: 0, maxUnavailable: 1, or keep a GPU free",
+            f"{surge}, maxUnavailable 0): without {free} it never ends",
+            f"set strategy.rollingUpdate to maxSurge: 0, maxUnavailable: 1, or keep {them} free",
         )
 
 
@@ -127,7 +130,30 @@ def _drain(inventory: Inventory, _context: Context) -> Iterator[Violation]:
                 "first",
             )
             continue
+        if _only_says(mapping(hook)):
+            yield Violation(
+                pod.index,
+                (*container.path, "lifecycle", "preStop"),
+                f"{program.title} has a preStop that does not wait: it stops while the gateway "
+                "still sends to it",
+                "write lifecycle.preStop: sleep {seconds: 10}, so that the picker drops the pod "
+                "first",
+            )
+            continue
         yield from _sum(program, mapping(hook), grace)
+
+
+_SAYS = re.compile(r"\s*(echo|printf|date|true|:|logger|touch)\b[^|&;]*")
+
+
+def _only_says(hook: Mapping[str, Any]) -> bool:
+    """Whether a hook ends at once, whatever it prints."""
+    if "sleep" in hook:
+        return integer(at(hook, "sleep", "seconds"), 1) == 0
+    command = command_of(mapping(hook.get("exec")), {})
+    text = command.script if command.script is not None else command.text
+    parts = [part for part in re.split(r"&&|;|\n", text) if part.strip()]
+    return bool(parts) and all(_SAYS.fullmatch(part) for part in parts)
 
 
 def _outlives_a_pause(container: Container) -> bool:

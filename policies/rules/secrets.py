@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator
 from typing import Any, cast
@@ -38,7 +39,11 @@ def _contents(index: int, manifest: Manifest) -> Iterator[Violation]:
     """A Secret that holds something; an empty one is filled by whoever serves it."""
     for field in ("data", "stringData"):
         given = {key: value for key, value in mapping(manifest.get(field)).items() if value}
-        empty = sorted(key for key, value in given.items() if _is_placeholder(value))
+        read = _decoded if field == "data" else _as_it_is
+        empty = sorted(
+            key for key, value in given.items()
+            if _is_placeholder(value) or _is_placeholder(read(value))
+        )  # fmt: skip
         keys = sorted(given.keys() - set(empty))
         if keys:
             yield Violation(
@@ -55,8 +60,33 @@ def _contents(index: int, manifest: Manifest) -> Iterator[Violation]:
             )
 
 
+_TO_FILL_IN = re.compile(
+    r"(your|replace|change|insert|enter|put|add|todo|fixme|tbd|placeholder|redacted)"
+    r"(me|this)?([-_ .:].*|$)"
+    r"|.*[-_ ](here|placeholder|goes-here)|[*x.]{3,}",
+    re.IGNORECASE,
+)
+"""Words that no credential consists of."""
+
+
 def _is_placeholder(value: object) -> bool:
-    return isinstance(value, str) and PLACEHOLDER.match(value.strip()) is not None
+    """What somebody still has to fill in; `$NAME` too, which nothing fills in inside a Secret."""
+    if not isinstance(value, str):
+        return False
+    text = value.strip()
+    return PLACEHOLDER.match(text) is not None or _TO_FILL_IN.fullmatch(text) is not None
+
+
+def _as_it_is(value: object) -> object:
+    return value
+
+
+def _decoded(value: object) -> object:
+    """What stands in `data`; the value itself where it is not base64 of text."""
+    try:
+        return base64.b64decode(str(value), validate=True).decode()
+    except ValueError:
+        return value
 
 
 def _any_shape(manifest: Manifest) -> bool:
@@ -93,24 +123,46 @@ def _variables(container: Container) -> Iterator[Violation]:
     """Variables that hold a credential, by their names."""
     for position, name, value in container.literals():
         if names_secret(name) and _is_literal(value):
+            empty = _is_placeholder(value)
+            what = "a placeholder where a secret belongs" if empty else "a secret in clear text"
             yield Violation(
                 container.pod.index,
                 (*container.path, "env", position, "value"),
-                f"{container.title} has a secret in clear text in {name}",
-                f"take it from a Secret: valueFrom.secretKeyRef; {_REMEDY}",
+                f"{container.title} has {what} in {name}",
+                "take it from a Secret: valueFrom.secretKeyRef" + ("" if empty else f"; {_REMEDY}"),
             )
 
 
+def _named_flags(program: Program) -> set[str]:
+    """Flags whose names say that they take a credential, and whose values are as long as one."""
+    if program.engine is not None:
+        return set()
+    found: set[str] = set()
+    for name in re.findall(r"(?:^|\s)--([a-z][\w-]*)", program.command.text):
+        value = program.command.flag(name.replace("_", "-")) or ""
+        if names_secret(name.replace("-", "_").upper()) and _LONG.fullmatch(value):
+            found.add(name.replace("_", "-"))
+    return found
+
+
+_LONG = re.compile(r"(?![\w.-]*/)(?=.*[0-9])(?=.*[A-Za-z])[^\s$<>{}():]{16,}")
+"""A credential's length, with letters and digits; no path, no address, no variable."""
+
+
 def _flags(program: Program) -> Iterator[Violation]:
-    """Flags of engines that take a credential."""
+    """Flags that take a credential: those of engines, and of others those that say so."""
     container = program.container
-    for flag in sorted(secret_flags()):
-        if _is_literal(program.command.flag(flag)):
+    for flag in sorted(secret_flags() | _named_flags(program)):
+        given = program.command.flag(flag)
+        if _is_literal(given):
+            empty = _is_placeholder(given)
+            what = "a placeholder where a secret belongs" if empty else "a secret in clear text"
             yield Violation(
                 container.pod.index,
                 (*container.path, "args" if container.spec.get("args") else "command"),
-                f"{container.title} has a secret in clear text in --{flag}",
-                f"give it by a variable from a Secret, if the program reads one; {_REMEDY}",
+                f"{container.title} has {what} in --{flag}",
+                "give it by a variable from a Secret, if the program reads one"
+                + ("" if empty else f"; {_REMEDY}"),
             )
 
 

@@ -70,7 +70,7 @@ def engine_exposed(inventory: Inventory, _context: Context) -> Iterator[Violatio
             for program in inventory.in_namespace(item.namespace)
             if selector.items() <= program.container.pod.labels.items()
             and program.mode == "server"
-            and program.container.pod.long_running
+            and inventory.serves(program)
         ]
         if engines and not _fronted(engines):
             yield of_item(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.inventory import Inventory
-from policies.model import Context, Rule, Violation
-from policies.tree import at
+from policies.model import Context, Manifest, Rule, Violation
+from policies.pods import DYNAMO
+from policies.tree import at, mapping
 
 _LINK = "https://kubernetes.io/docs/concepts/containers/container-environment/#cluster-information"
 
@@ -15,13 +16,14 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     services = {
         (str(at(item, "metadata", "namespace") or "default"), str(at(item, "metadata", "name")))
         for item in inventory.objects
-        if item.get("kind") == "Service" and item.get("apiVersion") == "v1"
+        if item.get("kind") == "Service" and item.get("apiVersion") == "v1" and _has_address(item)
     }
     seen: set[tuple[int, object]] = set()
     for program in inventory.programs:
         pod, engine = program.container.pod, program.engine
         links = pod.spec.get("enableServiceLinks")
-        if engine is None or links is False or pod.completed:
+        # Dynamo's operator takes the pod's own fields as they are written; others may not.
+        if engine is None or links is False or (pod.completed and pod.kind not in DYNAMO):
             continue
         if (pod.index, pod.path) in seen:
             continue
@@ -40,6 +42,12 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             "set enableServiceLinks: false on the pod",
             "error" if collides else None,
         )
+
+
+def _has_address(service: Manifest) -> bool:
+    """Variables are set for a Service with an address of its own alone."""
+    spec = mapping(service.get("spec"))
+    return spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName"
 
 
 RULE = Rule(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from policies.engines import Program
 from policies.graph import Item
 from policies.inventory import Inventory
 from policies.model import Context, Violation, rule
-from policies.pods import Container, Pod
+from policies.pods import DYNAMO, Container, Pod
 from policies.rules.rollout import surge_of
 from policies.rules.shared import (
     COMMIT,
@@ -25,7 +26,7 @@ from policies.rules.shared import (
     pods_of_group,
     replicas_of,
 )
-from policies.tree import integer, mapping, sequence, strings
+from policies.tree import at, integer, is_mapping, mapping, sequence, strings
 from tokenworks.catalog.commandline import grammars
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes"
@@ -191,7 +192,7 @@ def _templates(pod: Pod) -> set[str]:
     "missing-claim",
     "warning",
     "Claims exist",
-    "A pod waits for a claim that nobody makes, without a message in its own events.",
+    "A pod waits for a claim that nobody makes, and stays Pending for ever.",
     "Make the PersistentVolumeClaim, or correct its name.",
     _VOLUMES,
     whole_set=True,
@@ -285,11 +286,31 @@ def _downloading(inventory: Inventory) -> Iterator[tuple[Program, str]]:
 def hub_weights(program: Program) -> str | None:
     """The model that an engine fetches from a hub when it starts; None where it does not."""
     model = hub_model(program)
-    if model is None or not program.needs_gpu or program.container.completed:
+    if model is None or not program.needs_gpu or _left_to_others(program.container):
         return None
     if _on(program, *_OFFLINE) or program.line.value("load-format") == "dummy":
         return None
     return None if program.container.pod.kind.startswith("LLMInferenceService") else model
+
+
+def _left_to_others(container: Container) -> bool:
+    """Whether a controller may mount weights that are not written here.
+
+    Dynamo's operator mounts what the component or the graph names, and nothing else.
+    """
+    if not container.completed or container.pod.kind not in DYNAMO:
+        return container.completed
+    holders = [container.pod.object.get("spec"), _holder(container.pod)]
+    named = ("pvc", "pvcs", "volumeMounts", "modelRef", "models")
+    return any(mapping(holder).get(name) for holder in holders for name in named)
+
+
+def _holder(pod: Pod) -> object:
+    """The component of a graph that a pod belongs to."""
+    value: object = pod.object
+    for part in pod.path[:-1]:
+        value = sequence(value)[part] if isinstance(part, int) else mapping(value).get(part)
+    return value
 
 
 def _caching(inventory: Inventory) -> Iterator[tuple[Program, str, str, list[_Mount]]]:
@@ -378,6 +399,7 @@ def cache_mount(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     "https://docs.vllm.ai/en/stable/cli/serve/",
 )
 def model_revision(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    yield from _served_by_kserve(inventory)
     for program, model in _downloading(inventory):
         if "revision" not in _options(program) or _on(program, *_MODELSCOPE):
             continue
@@ -389,6 +411,32 @@ def model_revision(inventory: Inventory, _context: Context) -> Iterator[Violatio
         else:
             continue
         yield about(program, where, what, "add --revision with the commit that the hub shows")
+
+
+_HUB_URI = re.compile(r"hf://([\w.-]+/[\w.-]+)(?::(.*))?")
+
+
+def _served_by_kserve(inventory: Inventory) -> Iterator[Violation]:
+    """Weights that KServe fetches: hf://OWNER/NAME[:REVISION]."""
+    for index, manifest in enumerate(inventory.objects):
+        if manifest.get("kind") not in ("LLMInferenceService", "InferenceService"):
+            continue
+        spec = mapping(manifest.get("spec"))
+        places: list[tuple[str, ...]] = [("model", "uri")]
+        for part, value in mapping(spec.get("predictor")).items():
+            if is_mapping(value):
+                places.append(("predictor", str(part), "storageUri"))
+        for place in places:
+            match = _HUB_URI.fullmatch(str(at(spec, *place) or ""))
+            if match is None or COMMIT.fullmatch(match[2] or ""):
+                continue
+            branch = f"a branch of {match[1]}: {match[2]}"
+            yield Violation(
+                index,
+                ("spec", *place),
+                f"serves {branch if match[2] else f'{match[1]} without a revision'}",
+                f"write the commit that the hub shows: hf://{match[1]}:COMMIT",
+            )
 
 
 def _options(program: Program) -> frozenset[str]:
@@ -433,7 +481,16 @@ def ephemeral_limit(inventory: Inventory, _context: Context) -> Iterator[Violati
         limits = mapping(mapping(container.spec.get("resources")).get("limits"))
         if "ephemeral-storage" in limits:
             continue
-        for mount in _mounts(container):
+        model, cache = hub_weights(program), _hub_cache(program)
+        mounts = list(_mounts(container))
+        if model and cache and not any(_under(cache, m.path) for m in mounts):
+            yield about(
+                program,
+                ("resources", "limits"),
+                f"downloads {model} to {cache} on the node's own disk, without a limit",
+                "mount a volume there, or limit ephemeral-storage of the container",
+            )
+        for mount in mounts:
             path, volume = mount.path, mount.volume
             empty = mapping(volume).get("emptyDir") if volume else None
             unbounded = volume is not None and "emptyDir" in volume

@@ -95,7 +95,8 @@ def live(**fields: Any) -> Object:
     ],
 )
 def test_impatient_liveness(probe: Object, says: str) -> None:
-    messages = serious("liveness-probe", deployment(pod(engine(livenessProbe=probe))))
+    made = engine(livenessProbe=probe, startupProbe=None)
+    messages = serious("liveness-probe", deployment(pod(made)))
     assert len(messages) == 1
     assert says in messages[0]
 
@@ -113,7 +114,7 @@ def test_startup_is_not_busy_but_sglang_is_slow() -> None:
     probe = live(failureThreshold=60)
     assert found("startup-probe", deployment(pod(engine(startupProbe=probe)))) == []
     sglang = engine(image="lmsysorg/sglang:v0.5.16", startupProbe=probe)
-    assert [f.severity for f in found("startup-probe", deployment(pod(sglang)))] == ["warning"]
+    assert [f.severity for f in found("startup-probe", deployment(pod(sglang)))] == ["error"]
 
 
 def test_tcp_is_all_there_is_to_grpc() -> None:

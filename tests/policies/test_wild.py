@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
 
 from policies import Context, Finding, check
-from tests.policies.builders import DIGEST, Object, deployment, engine, found, named, pod
+from tests.policies.builders import (
+    DIGEST,
+    LABELS,
+    Object,
+    bare_pod,
+    deployment,
+    engine,
+    found,
+    named,
+    pod,
+)
 
 ENGINE = f"vllm/vllm-openai:v0.26.0@{DIGEST}"
 GPU = {"limits": {"nvidia.com/gpu": 1}}
@@ -214,6 +225,248 @@ def test_a_nim_runs_code_of_the_hub_at_a_pinned_version(env: dict[str, str], mes
 
 
 @pytest.mark.parametrize(
+    ("args", "name"),
+    [
+        (["--model-id", "a/b", "--max-total-tokens", "8", "--max-input-tokens", "4"], "tgi"),
+        (["--model", "a/b", "--max-num-seqs", "8", "--enable-prefix-caching"], "vllm"),
+        (["--model-path", "a/b", "--mem-fraction-static", "0.8", "--tp", "1"], "sglang"),
+        (["--model", "a/b"], ""),
+        (["--model", "a/b", "--max-num-seqs", "8", "--own-flag", "x"], ""),
+        (["--port", "80", "--host", "0.0.0.0"], ""),
+    ],
+)
+def test_flags_tell_the_engine_of_an_image_that_does_not(args: list[str], name: str) -> None:
+    container = engine(image=f"example.com/models@{DIGEST}", args=args, startupProbe=None)
+    (finding,) = found("startup-probe", deployment(pod(container)))
+    assert finding.message.startswith(f'container "engine" ({name}) has' if name else
+                                      'container "engine" has')  # fmt: skip
+    idle = engine(image=f"example.com/models@{DIGEST}", args=args, resources=None)
+    assert found("gpu-limits", deployment(pod(idle))) == []
+
+
+# --- what people write, and is right after all, or wrong in another way ------
+
+
+@pytest.mark.parametrize(
+    ("shell", "script", "count"),
+    [
+        ("bash", "vllm serve m", 0),
+        ("/bin/bash", "export A=1\nvllm serve m \\\n  --port 8000\n", 0),
+        ("bash", "if [ -n x ]; then\n  echo\nfi\nvllm serve m", 1),
+        ("bash", "ulimit -n 65536; vllm serve m", 1),
+        ("bash", "vllm serve m 2>&1", 1),
+        ("bash", "trap : TERM\nvllm serve m", 1),
+        ("bash", "vllm serve m\necho done", 1),
+        ("bash", "vllm serve m | tee log", 1),
+        ("sh", "vllm serve m", 1),
+    ],
+)
+def test_bash_becomes_its_last_command(shell: str, script: str, count: int) -> None:
+    made = deployment(pod(engine(command=[shell, "-c", script], args=None)))
+    assert len(found("shell-pid1", made)) == count
+
+
+@pytest.mark.parametrize(
+    ("spec", "severity"),
+    [({}, "error"), ({"clusterIP": "None"}, "warning"), ({"type": "ExternalName"}, "warning")],
+)
+def test_services_without_an_address_set_no_variable(spec: Object, severity: str) -> None:
+    service = named("v1", "Service", spec={"ports": [{"port": 8000}], **spec})
+    service["metadata"]["name"] = "vllm"
+    made = deployment(pod(enableServiceLinks=None))
+    (finding,) = found("service-links", made, service)
+    assert finding.severity == severity
+
+
+def test_a_delay_beside_a_startup_probe_is_only_blind() -> None:
+    probe = {**engine()["livenessProbe"], "initialDelaySeconds": 180}
+    (finding,) = found("liveness-probe", deployment(pod(engine(livenessProbe=probe))))
+    assert (finding.severity, finding.remedy) == ("warning", "remove initialDelaySeconds")
+    alone = engine(livenessProbe=probe, startupProbe=None)
+    (finding,) = found("liveness-probe", deployment(pod(alone)))
+    assert finding.severity == "error" and "startupProbe" in finding.remedy
+
+
+def test_a_port_that_opens_needs_no_patience() -> None:
+    made = deployment(pod(engine(readinessProbe={"tcpSocket": {"port": 8000}})))
+    (finding,) = found("readiness-probe", made)
+    assert "opens a TCP port only" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked"),
+    [
+        ({}, "{path: /health, port: http}"),
+        ({"ports": [{"containerPort": 8000}]}, "{path: /health, port: 8000}"),
+        ({"image": f"ollama/ollama@{DIGEST}", "args": None, "ports": None}, "port: 11434}"),
+        ({"image": f"nvcr.io/nvidia/tritonserver@{DIGEST}", "ports": None,
+          "command": ["tritonserver"], "args": []}, "{path: /v2/health/ready, port: 8000}"),
+        ({"image": f"nvcr.io/nim/a/b@{DIGEST}", "args": None}, "{path: /v1/health/ready, port: "),
+        ({"image": f"lmsysorg/sglang@{DIGEST}", "args": ["--model-path", "/m"],
+          "command": ["python3", "-m", "sglang.launch_server"]}, "timeoutSeconds: 10"),
+    ],
+)  # fmt: skip
+def test_a_remedy_names_the_engines_own_path_and_port(changes: Object, asked: str) -> None:
+    made = deployment(pod(engine(**{"startupProbe": None, **changes})))
+    (finding,) = found("startup-probe", made)
+    assert asked in finding.remedy
+
+
+@pytest.mark.parametrize(("timeout", "severity"), [(1, "error"), (5, "warning"), (10, None)])
+def test_a_check_that_takes_a_second_never_passes_in_one(
+    timeout: int, severity: str | None
+) -> None:
+    start = {"httpGet": {"path": "/health", "port": 30000}, "failureThreshold": 180}
+    container = engine(
+        image=f"lmsysorg/sglang@{DIGEST}", args=["--model-path", "/m"],
+        command=["python3", "-m", "sglang.launch_server"],
+        startupProbe={**start, "timeoutSeconds": timeout},
+    )  # fmt: skip
+    made = found("startup-probe", deployment(pod(container)))
+    assert [finding.severity for finding in made] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("value", "placeholder"),
+    [
+        ("<your-hf-token>", True),
+        ("YOUR_TOKEN_HERE", True),
+        ("replace-me", True),
+        ("changeme", True),
+        ("********", True),
+        ("correct-horse", False),
+        ("hereafter1", False),
+    ],
+)
+def test_a_placeholder_is_no_secret_in_clear_text(value: str, placeholder: bool) -> None:
+    word = "placeholder" if placeholder else "clear text"
+    by_variable = deployment(pod(engine(env=[{"name": "HF_TOKEN", "value": value}])))
+    by_flag = deployment(pod(engine(args=["--model", "/m", "--api-key", value])))
+    encoded = base64.b64encode(value.encode()).decode()
+    for made in (
+        by_variable, by_flag, named("v1", "Secret", stringData={"token": value}),
+        named("v1", "Secret", data={"token": encoded}),
+    ):  # fmt: skip
+        (finding,) = found("plain-secret", made)
+        assert word in finding.message and ("revoke" in finding.remedy) is not placeholder
+
+
+@pytest.mark.parametrize(
+    ("args", "count"),
+    [
+        (["tunnel", "run", "--token", "eyJhIjoiMDEyMzQ1Njc4OWFiY2RlZiJ9"], 1),
+        (["--auth-token=0123456789abcdefghij"], 1),
+        (["--token", "/var/run/secrets/token-0123456789"], 0),
+        (["--token-file", "abcdefghijklmnop0123"], 0),
+        (["--token", "$(TOKEN_0123456789012)"], 0),
+        (["--token", "short1"], 0),
+    ],
+)
+def test_flags_of_other_programs_say_that_they_take_a_secret(args: list[str], count: int) -> None:
+    made = deployment(pod(engine(), {"name": "tunnel", "image": f"x/y@{DIGEST}", "args": args}))
+    assert len(found("plain-secret", made)) == count
+
+
+@pytest.mark.parametrize(
+    ("args", "image", "message"),
+    [
+        (["--model", "a/b", "--enable-prefix-caching", "true"], "v0.26.0", "gives it true"),
+        (["--model", "a/b", "--disable-log-stats=false"], "v0.26.0", "gives it false"),
+        (["--model", "a/b", "--enable-prefix-caching=$(ON)"], "v0.6.3", "gives it $(ON)"),
+        (["--model", "a/b", "--enable-chunked-prefill=True"], "v0.30.0", "gives it True"),
+        (["--model", "a/b", "--enable-chunked-prefill", "True"], "v0.6.3", ""),
+        (["--model", "a/b", "--enable-prefix-caching"], "v0.26.0", ""),
+    ],
+)
+def test_a_switch_takes_no_value(args: list[str], image: str, message: str) -> None:
+    container = engine(args=args, image=f"vllm/vllm-openai:{image}@{DIGEST}")
+    made = deployment(pod(container))
+    findings = found("flag-value", made)
+    assert [message in f.message for f in findings] == ([True] if message else [])
+    # Whatever stands behind the switch, the weights are those of --model.
+    assert "serves a/b" in found("model-revision", made)[0].message
+
+
+def test_a_bare_pod_behind_a_service_serves_though_it_may_end() -> None:
+    container = engine(readinessProbe=None, lifecycle=None)
+    service = named("v1", "Service", spec={"selector": LABELS, "ports": [{"port": 8000}]})
+    made = bare_pod(pod(container, restartPolicy="Never"))
+    assert said(made, rules=frozenset({"readiness-probe", "drain"})) == []
+    both = said(made, service, rules=frozenset({"readiness-probe", "drain"}))
+    assert {finding.rule for finding in both} == {"readiness-probe", "drain"}
+
+
+@pytest.mark.parametrize(
+    ("hook", "waits"),
+    [
+        ({"exec": {"command": ["/bin/sh", "-c", "echo bye"]}}, False),
+        ({"exec": {"command": ["/bin/sh", "-c", "echo bye && date; true"]}}, False),
+        ({"sleep": {"seconds": 0}}, False),
+        ({"exec": {"command": ["/bin/sh", "-c", "echo bye; sleep 10"]}}, True),
+        ({"exec": {"command": ["/drain.sh"]}}, True),
+        ({"exec": {"command": ["curl", "-X", "POST", "localhost:8000/drain"]}}, True),
+    ],
+)
+def test_a_hook_that_only_says_something_does_not_wait(hook: Object, waits: bool) -> None:
+    made = deployment(pod(engine(lifecycle={"preStop": hook})))
+    assert len(found("drain", made)) == (0 if waits else 1)
+
+
+def test_a_rollout_waits_for_all_the_gpus_of_a_pod() -> None:
+    rolling = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    four = engine(resources={"limits": {"nvidia.com/gpu": 4}}, args=["--model", "/m", "-tp", "4"])
+    (finding,) = found("surge", deployment(pod(four), strategy=rolling))
+    assert "without 4 free GPUs it never ends" in finding.message
+
+
+def test_a_port_that_the_flag_moves_is_named_in_the_remedy() -> None:
+    made = engine(args=["--model", "/m", "--port", "30000"], ports=[{"containerPort": 8000}])
+    (finding,) = found("container-port", deployment(pod(made)))
+    assert finding.remedy == "declare containerPort 30000, or set --port to 8000"
+
+
+@pytest.mark.parametrize("limits", [{}, {"ephemeral-storage": "80Gi"}])
+def test_a_download_into_the_pods_own_layer_has_a_limit(limits: Object) -> None:
+    resources = {"limits": {"nvidia.com/gpu": 1, **limits}}
+    made = deployment(pod(engine(args=["--model", "a/b"], resources=resources)))
+    assert len(found("ephemeral-limit", made)) == (0 if limits else 1)
+
+
+@pytest.mark.parametrize(("label", "count"), [({"app": "llama"}, 1), ({"app": "picker"}, 0)])
+def test_a_pool_does_not_select_its_own_picker(label: dict[str, str], count: int) -> None:
+    picker = {"name": "epp", "image": f"x/epp@{DIGEST}", "ports": [{"containerPort": 9002}]}
+    other = deployment(pod(picker))
+    other["metadata"]["name"] = "picker"
+    other["spec"]["template"]["metadata"]["labels"] = label
+    pool = named(
+        "inference.networking.k8s.io/v1", "InferencePool",
+        spec={"selector": {"matchLabels": LABELS}, "targetPorts": [{"number": 8000}]},
+    )  # fmt: skip
+    findings = found("pool-selector", deployment(pod()), other, pool)
+    assert len(findings) == count
+    assert all("selects Deployment picker too" in finding.message for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("hf://a/b", "serves a/b without a revision"),
+        ("hf://a/b:main", "serves a branch of a/b: main"),
+        (f"hf://a/b:{COMMIT}", ""),
+        ("pvc://weights/b", ""),
+    ],
+)
+def test_kserve_fetches_a_pinned_revision(uri: str, message: str) -> None:
+    llm = named("serving.kserve.io/v1alpha1", "LLMInferenceService", spec={"model": {"uri": uri}})
+    model = {"modelFormat": {"name": "huggingface"}, "storageUri": uri}
+    old = named("serving.kserve.io/v1beta1", "InferenceService",
+                spec={"predictor": {"model": model}})  # fmt: skip
+    for made in (llm, old):
+        findings = found("model-revision", made)
+        assert [message in f.message for f in findings] == ([True] if message else [])
+
+
+@pytest.mark.parametrize(
     ("kind", "count"), [("Deployment", 1), ("RayCluster", 1), ("Job", 0)]
 )  # fmt: skip
 def test_whatever_holds_a_gpu_limits_its_shared_memory(kind: str, count: int) -> None:
@@ -364,6 +617,12 @@ def test_a_component_without_a_command_is_its_operators() -> None:
 def test_a_worker_of_dynamo_takes_its_engines_arguments() -> None:
     made = component(command=WORKER, resources=GPU)
     assert "runs code of a/b" in found("remote-code", made)[0].message
+    assert "serves a/b" in found("model-revision", made)[0].message
+    assert "downloads a/b" in found("weights-download", made)[0].message
+    assert "VLLM_PORT" in found("service-links", made)[0].message
+    mounted = component(command=WORKER, resources=GPU)
+    mounted["spec"]["pvcs"] = [{"name": "weights"}]
+    assert found("weights-download", mounted) == []
     four = component(command=[*WORKER, "-tp", "4"], resources=GPU)
     assert "wants 4 GPUs" in found("world-size", four)[0].message
 

@@ -395,8 +395,8 @@ def _model(
     model = named.value if named is not None else None
     if grammar.facts["weights"] == "argument" and extra:
         position, first = extra[0]
-        # Right behind the program only the weights make sense.
-        if position == start or not _loose(first):
+        # Right behind the program only the weights make sense; later they may be a stray word.
+        if position == start or (named is None and not _loose(first)):
             model = _value(first)
             extra = extra[1:]
     for _, word in extra:

@@ -260,6 +260,8 @@ class _FlagReader:
         optional = option.takes == "optional"
         if value is None and (required or optional) and self._next_is_value():
             value = self._take()
+        elif value is None and self._next_is_boolean():
+            value = self._take()  # A switch has no value, whatever somebody gives it.
         if value is None:
             self._give(option, True, None, position)
             return
@@ -304,6 +306,9 @@ class _FlagReader:
 
     def _next_is_value(self) -> bool:
         return self.at < len(self.words) and not is_flag(self.words[self.at].text)
+
+    def _next_is_boolean(self) -> bool:
+        return self._next_is_value() and self.words[self.at].text.lower() in ("true", "false")
 
     def _take(self) -> Word:
         self.at += 1
