@@ -31,7 +31,7 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             continue
         volume = _shm(container)
         if volume is None:
-            if program.needs_gpu and _ranks_share(program):
+            if program.needs_gpu and _ranks_share(program) and not container.completed:
                 yield Violation(
                     container.pod.index,
                     (*container.path, "volumeMounts"),

@@ -447,6 +447,19 @@ def test_a_pool_does_not_select_its_own_picker(label: dict[str, str], count: int
     assert all("selects Deployment picker too" in finding.message for finding in findings)
 
 
+def test_kserve_brings_shared_memory_itself() -> None:
+    args = ["--tensor-parallel-size=4", "--max-num-seqs=8", "--enable-prefix-caching"]
+    main = {"name": "main", "args": args, "resources": {"limits": {"nvidia.com/gpu": "4"}}}
+    made = named(
+        "serving.kserve.io/v1alpha1", "LLMInferenceService",
+        spec={"template": {"containers": [main]}},
+    )  # fmt: skip
+    assert found("shared-memory", made) == []
+    two = {**main, "resources": {"limits": {"nvidia.com/gpu": "2"}}}
+    made["spec"]["template"]["containers"] = [two]
+    assert "wants 4 GPUs" in found("world-size", made)[0].message
+
+
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
