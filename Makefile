@@ -50,6 +50,10 @@ lint: venv ## ruff, formatting, types, YAML
 bench: tools ## the table of timings, beside what the plain tools need (ARGS="--only NAME" for a part)
 	@$(PY) -m bench $(ARGS)
 
+.PHONY: fuzz
+fuzz: venv ## broken manifests for ten minutes: check never ends with an error (ARGS="--seconds N")
+	@$(PY) -m tests.check.fuzz $(ARGS)
+
 ##@ Change
 .PHONY: fmt
 fmt: venv ## format the code

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.check import fuzz
 from tokenworks.check.read import Reading, read_paths
 from tokenworks.errors import UsageError
 
@@ -293,3 +294,10 @@ def test_columns_point_at_the_key(tmp_path: Path) -> None:
     flow = "{apiVersion: v1, kind: Pod, spec: {containers: [{name: x, image: y}]}}\n"
     item = read(write(tmp_path, "b.yaml", flow)).objects[0]
     assert item.place(("spec", "containers", 0, "image")) == (1, 59)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_broken_texts_end_with_findings(seed: int) -> None:
+    """A few of those that `make fuzz` makes for as long as one likes."""
+    sources = [file.read_text("utf-8") for file in sorted(fuzz.CORPUS.glob("*.yaml"))]
+    assert fuzz.wrong(fuzz.text(seed, sources)) is None
