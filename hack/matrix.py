@@ -30,8 +30,12 @@ _HOW: Final = {
     "real engine": ("E", "the engine itself serves it on the local cluster"),
     "simulator": ("S", "the simulator plays the engine on the local cluster, all else is real"),
     "real router": ("R", "the router is the real one, and pairs prefill with decode"),
-    "real parser": ("P", "the engine's own parser takes the command line"),
-    "dry run": ("D", "the API server takes its objects, with CRDs and webhooks"),
+    "real parser": ("P", "the parser of vLLM 0.32.0 takes the command line"),
+    "dry run": (
+        "D",
+        "the API server takes its objects, with CRDs and webhooks; of a RoleBasedGroup the fields "
+        "that we write, for there is no module with its CRD",
+    ),
     "golden": ("G", "what it renders to is compared, fits the schemas, and no rule finds anything"),
 }
 """How something may be proven: its letter, and what that means; the strongest first."""
@@ -93,7 +97,12 @@ def proofs(file: Path) -> list[dict[str, Any]]:
 def proven(row: Row, column: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """How a cell of a row is proven, the strongest first; empty: it is refused."""
     real, played = column in row.columns, _played(column) in row.columns
-    found = {str(entry["how"]) for entry in entries if _meant(entry, row, column, real or played)}
+    found = {
+        str(entry["how"])
+        for entry in entries
+        # The parser is given what the engine itself is started with.
+        if _meant(entry, row, column, real if entry["how"] == "real parser" else real or played)
+    }
     if real or played:
         found.add("golden")
     return [how for how in _HOW if how in found]
@@ -114,8 +123,9 @@ def letters(row: Row, column: str, entries: Sequence[Mapping[str, Any]]) -> str:
     """A cell: capitals where the engine itself is rendered or runs."""
     how = proven(row, column, entries)
     text = "".join(_HOW[name][0] for name in how)
-    itself = column in row.columns or "real engine" in how
-    return text if itself else text.lower()
+    if column in row.columns:
+        return text
+    return text.lower().replace("e", "E")
 
 
 def columns(found: Sequence[Row]) -> list[str]:

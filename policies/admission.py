@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from policies.model import Context, Manifest, Rule
 from policies.profiles import weigh
+from policies.waivers import PREFIX as PREFIX_OF_ANNOTATIONS
+from policies.waivers import valid
 
 PREFIX: Final = "tokenworks-"
 _BUILT_IN: Final = (
@@ -25,10 +27,13 @@ _BUILT_IN: Final = (
 )  # fmt: skip
 _GROUPS: Final = ("leaderworkerset.x-k8s.io", "v1", "leaderworkersets")
 _OWN: Final = (
-    "object.kind != 'Pod' && object.kind != 'ReplicaSet' && object.kind != 'Job' || "
-    "!has(object.metadata.ownerReferences)"
+    "!has(object.metadata.ownerReferences) || "
+    "!object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)"
 )
 """What a controller made was judged as its template."""
+
+
+_ANY: Final = Context()
 
 
 @dataclass(frozen=True)
@@ -170,7 +175,21 @@ def _liveness() -> Check:
     return _probe("liveness", f"{patient} && {window} >= 60 && {delay}")
 
 
-def _checks() -> Mapping[str, Check]:
+def _without_digest(context: Context) -> str:
+    """Image of container `c` that needs none: made on this machine, put there by Istio, or (while
+    that is only warned of) called `unresolved` in the documents."""
+    names = {"auto", *context.local_images}
+    if context.unresolved != "error":
+        names |= context.unresolved_images
+    short = {re.sub(r"^docker\.io/(library/)?", "", name) for name in names}
+    whole = {name for name in names | short if ":" in name.rpartition("/")[2] or name == "auto"}
+    every = sorted((names | short) - whole)
+    tests = [f"c.image in [{', '.join(map(_quoted, sorted(whole)))}]"]
+    tests += [f"c.image == {_quoted(n)} || c.image.startsWith({_quoted(n + ':')})" for n in every]
+    return " || ".join(tests)
+
+
+def _checks(context: Context = _ANY) -> Mapping[str, Check]:
     """One for each rule that can be asked here."""
     workloads = (*_BUILT_IN, _GROUPS)
     rdma = "k.matches('^rdma/.+$')"
@@ -233,7 +252,9 @@ def _checks() -> Mapping[str, Check]:
                 "p.containers",
             ),
         ),
-        "image-digest": Check(workloads, _each("c.image.contains('@sha')", _EVERY)),
+        "image-digest": Check(
+            workloads, _each(f"c.image.contains('@sha') || {_without_digest(context)}", _EVERY)
+        ),
         "service-links": Check(
             workloads,
             f"variables.pods.all(p, has(p.enableServiceLinks) && !p.enableServiceLinks || "
@@ -315,6 +336,13 @@ _BY_COMMAND = frozenset(
 )  # fmt: skip
 
 
+_OWN_REASONS: Final = {
+    "metric-average": "it reads queries in a language of their own (PromQL)",
+    "route-retry": "it reads several kinds of routes, whose CRDs not every cluster has, and what "
+    "they mean for streams",
+}
+
+
 def elsewhere(rule: Rule) -> str | None:
     """Why a rule is not asked in admission; None where it is."""
     if rule.id in _checks():
@@ -323,8 +351,10 @@ def elsewhere(rule: Rule) -> str | None:
         return "it compares objects with each other, and admission sees one at a time"
     if rule.id in _BY_COMMAND:
         return _COMMAND_LINES
-    if rule.id in ("missing-volume", "string-values", "route-retry", "duration-syntax"):
+    if rule.id in ("missing-volume", "string-values", "duration-syntax"):
         return _SERVER
+    if rule.id in _OWN_REASONS:
+        return _OWN_REASONS[rule.id]
     return "what it looks for may stand anywhere in an object, which CEL cannot walk"
 
 
@@ -337,19 +367,63 @@ def admission(rules: Sequence[Rule], context: Context) -> list[Manifest]:
     Namespaces of operators, and those of Kubernetes itself, are left alone.
     """
     made: list[Manifest] = []
-    checks = _checks()
+    checks = _checks(context)
     left_alone = sorted({"kube-system", "kube-public", *context.platform_namespaces})
     for rule in rules:
         severity = weigh(rule.id, rule.severity, context)
         if rule.id not in checks or severity is None:
             continue
         name = f"{PREFIX}{rule.id}"
-        made.append(_policy(name, rule, checks[rule.id], left_alone))
+        made.append(_policy(name, rule, checks[rule.id], left_alone, context))
         made.append(_binding(name, "Deny" if severity == "error" else "Warn"))
     return made
 
 
-def _policy(name: str, rule: Rule, check: Check, left_alone: Sequence[str]) -> Manifest:
+def _waived(rule: str, context: Context) -> list[dict[str, str]]:
+    """Conditions by which waivers count: annotations that say enough and whose day has not passed
+    when this is written, and those of the environment's document."""
+    key = f"object.metadata.annotations['{PREFIX_OF_ANNOTATIONS}{rule}']"
+    there = f"'{PREFIX_OF_ANNOTATIONS}{rule}' in object.metadata.annotations"
+    shape = r"^\\s*[^;\\s][^;]*;\\s*[^;\\s][^;]*;\\s*[0-9]{4}-[0-9]{2}-[0-9]{2}\\s*(;.*)?$"
+    day = f"{key}.split(';')[2].trim() >= '{context.today}'"
+    found = [
+        {
+            "name": "not-waived",
+            "expression": f"!has(object.metadata.annotations) || !({there}) || "
+            f"!({key}.matches('{shape}') && {day})",
+        }
+    ]
+    named = [
+        _is_named(waiver.object)
+        for waiver in context.waivers
+        if waiver.rule == rule and valid(waiver, context) is None
+    ]
+    if named:
+        found.append(
+            {"name": "not-waived-by-the-environment", "expression": f"!({' || '.join(named)})"}
+        )
+    return found
+
+
+def _is_named(text: str) -> str:
+    """Whether the object is `Kind namespace/name`, or `Kind name` in any namespace."""
+    kind, _, rest = text.partition(" ")
+    namespace, separator, name = rest.rpartition("/")
+    test = (
+        f"(object.kind == {_quoted(kind)} && has(object.metadata.name) && "
+        f"object.metadata.name == {_quoted(name)}"
+    )
+    if separator:
+        test += (
+            " && has(object.metadata.namespace) && "
+            f"object.metadata.namespace == {_quoted(namespace)}"
+        )
+    return f"{test})"
+
+
+def _policy(
+    name: str, rule: Rule, check: Check, left_alone: Sequence[str], context: Context
+) -> Manifest:
     groups: dict[tuple[str, str], list[str]] = {}
     for group, version, resource in check.resources:
         groups.setdefault((group, version), []).append(resource)
@@ -380,11 +454,7 @@ def _policy(name: str, rule: Rule, check: Check, left_alone: Sequence[str]) -> M
             },
             "matchConditions": [
                 {"name": "not-made-by-a-controller", "expression": _OWN},
-                {
-                    "name": "not-waived",
-                    "expression": "!has(object.metadata.annotations) || "
-                    f"!('policies.tokenworks.dev/waive.{rule.id}' in object.metadata.annotations)",
-                },
+                *_waived(rule.id, context),
             ],
             "variables": [{"name": "pods", "expression": _SPECS}]
             if "variables.pods" in check.holds

@@ -116,6 +116,20 @@ class Program:
             found = read(starts, args, container.env, image, more)
         return found
 
+    def given(self, *names: str) -> str | None:
+        """Text of a flag as the program reads it; `""` for a bare one, None where it is absent.
+
+        Of an engine with a grammar every spelling is known, and its variables; of others the
+        names themselves.
+        """
+        if self.line.engine is None:
+            return self.command.flag(*names)
+        found = next((self.line.flags[n] for n in names if n in self.line.flags), None)
+        if found is not None:
+            return found.raw or ""
+        other = next((u for u in self.line.unknown if u.name.replace("_", "-") in names), None)
+        return None if other is None else other.raw or ""
+
     @cached_property
     def world(self) -> World | None:
         """How it spreads over GPUs; None for what is no engine that does."""
@@ -174,7 +188,7 @@ class Program:
         env, image = self.container.env, self.container.image.lower().partition("@")[0]
         return (
             re.search(r"(?<![a-z0-9])cpu(?![a-z0-9])", image) is not None
-            or (self.command.flag("device") or "").lower() == "cpu"
+            or (self.given("device") or "").lower() == "cpu"
             or (env.get("VLLM_TARGET_DEVICE") or "").lower() == "cpu"
             or "VLLM_CPU_KVCACHE_SPACE" in env
         )

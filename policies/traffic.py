@@ -102,6 +102,30 @@ def _is_peer(graph: Graph, found: Mapping[str, Any], home: str, peer: Pod) -> bo
     return matches(mapping(pods), peer.labels)
 
 
+def may_come_from(graph: Graph, entry: Entry, namespace: str) -> bool:
+    """Whether a rule may let pods of a namespace in, whatever their labels are.
+
+    Labels of a namespace that is not among the objects are not known, but for its name.
+    """
+    if entry.peers is None:
+        return True
+    known = graph.find("Namespace", "", namespace) is not None
+    for peer in map(mapping, entry.peers):
+        spaces = peer.get("namespaceSelector")
+        if "ipBlock" in peer or (spaces is None and entry.policy.namespace == namespace):
+            return True
+        if spaces is None:
+            continue
+        selector = mapping(spaces)
+        named = set(mapping(selector.get("matchLabels"))) | {
+            str(mapping(e).get("key")) for e in sequence(selector.get("matchExpressions"))
+        }
+        guessed = not known and not named <= {"kubernetes.io/metadata.name"}
+        if guessed or matches(selector, _labels(graph, namespace)):
+            return True
+    return False
+
+
 def _labels(graph: Graph, namespace: str) -> dict[str, str]:
     item = graph.find("Namespace", "", namespace)
     own = string_map(at(item.manifest, "metadata", "labels")) if item else {}

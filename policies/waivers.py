@@ -58,7 +58,7 @@ def apply(
     for violation, finding in found:
         waived = False
         for position, item in enumerate(written):
-            sound = not item.known or _valid(item.waiver, context) is None
+            sound = not item.known or valid(item.waiver, context) is None
             if sound and _covers(item, finding, violation):
                 used.add(position)
                 waived = True
@@ -67,7 +67,7 @@ def apply(
     for position, item in enumerate(written if every else ()):
         problem = _no_rule(item.waiver.rule, {*rules, *OF_CHANGES})
         if problem is None and item.known:
-            problem = _valid(item.waiver, context)
+            problem = valid(item.waiver, context)
         # A part of an environment does not need all of its waivers.
         whole = item.index is not None or context.whole
         unseen = item.waiver.rule in OF_CHANGES
@@ -101,7 +101,7 @@ def _covers(item: _Written, finding: Finding, violation: Violation) -> bool:
     return item.waiver.object == finding.object
 
 
-def _valid(waiver: Waiver, context: Context) -> str | None:
+def valid(waiver: Waiver, context: Context) -> str | None:
     """What is wrong with a waiver by itself; None where it counts."""
     if not waiver.reason or not waiver.owner:
         return "names no reason or no owner (reason; owner; YYYY-MM-DD)"

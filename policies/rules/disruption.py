@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -49,7 +50,11 @@ def _blocks(spec: Mapping[str, Any], replicas: int | None) -> str | None:
         return f"maxUnavailable {most}"
     if least == "100%":
         return "minAvailable 100%"
-    number = integer(least, 0) if not (isinstance(least, str) and least.endswith("%")) else None
+    if isinstance(least, str) and least.endswith("%"):
+        percent = integer(least[:-1], 0)
+        needed = math.ceil(percent * replicas / 100) if percent and replicas else 0
+        return f"minAvailable {least} of {replicas}" if replicas and needed >= replicas else None
+    number = integer(least, 0)
     if least is not None and number and replicas is not None and number >= replicas:
         return f"minAvailable {number} of {replicas}"
     return None

@@ -159,6 +159,11 @@ def _lies(probe: _Probe, kind: str) -> Iterator[Violation]:
     if "exec" in probe.spec:
         if reason := _told_by_exec(probe):
             yield probe.violation(f"has a {probe.key} that {reason}", honest, "exec")
+        elif _keyed(probe.program) and _asks_behind_key(probe):
+            yield probe.violation(
+                f"has a {probe.key} that asks a path under /v1, which wants the API key", honest,
+                "exec",
+            )  # fmt: skip
     elif "tcpSocket" in probe.spec and _speaks_http(probe.program):
         reason = "opens a TCP port only, which a stuck engine still accepts"
         yield probe.violation(f"has a {probe.key} that {reason}", honest, "tcpSocket")
@@ -206,14 +211,23 @@ def _exec_lie(command: Command) -> str | None:
     return None
 
 
+def _keyed(program: Program) -> bool:
+    """Whether the engine answers paths under /v1 to those with its key only."""
+    return program.given("api-key") is not None or "VLLM_API_KEY" in program.container.env
+
+
+def _asks_behind_key(probe: _Probe) -> bool:
+    text = command_of(mapping(probe.spec["exec"]), {}).text.lower()
+    return re.search(r":\d+/v1\b|localhost/v1\b", text) is not None and "authorization" not in text
+
+
 def _locked_path(probe: _Probe, kind: str) -> Iterator[Violation]:
     """A path behind the API key answers 401 for ever, so the pod never gets ready or dies."""
     request = mapping(probe.spec["httpGet"])
     path = str(request.get("path") or "/")
     names = {str(mapping(h).get("name")).lower() for h in sequence(request.get("httpHeaders"))}
     program = probe.program
-    keyed = program.command.flag("api-key") is not None or "VLLM_API_KEY" in program.container.env
-    if keyed and path.startswith("/v1") and "authorization" not in names:
+    if _keyed(program) and path.startswith("/v1") and "authorization" not in names:
         outcome = "never passes" if kind != "liveness" else "kills it"
         yield probe.violation(
             f"has a {probe.key} on {path}, which wants the API key: it {outcome}",

@@ -99,8 +99,7 @@ def _template(pod: Pod) -> object:
     "serving-priority",
     "warning",
     "Serving is not pushed out by batch work",
-    "A queue that preempts inside itself, or takes back what it lent, evicts engines without a "
-    "priority like any other job.",
+    "A queue that preempts inside itself evicts engines without a priority like any other job.",
     "Give serving a higher WorkloadPriorityClass, or a queue that preempts nobody.",
     "https://kueue.sigs.k8s.io/docs/concepts/preemption/",
     whole_set=True,

@@ -13,7 +13,7 @@ from policies.model import Context, Path, Severity, Violation, rule
 from policies.pods import Container, Pod
 from policies.pools import labels_of, picker_of, ports_of
 from policies.rules.shared import absent, instead, of_item, of_pod
-from policies.tree import mapping, sequence, string_map
+from policies.tree import at, mapping, sequence, string_map
 
 _CONCEPTS = "https://kubernetes.io/docs/concepts"
 _ROUTES = ("HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute")
@@ -215,7 +215,7 @@ def missing_class(inventory: Inventory, _context: Context) -> Iterator[Violation
                 if found:
                     yield of_pod(pod, (key,), *found)
     for item, path, kind in _of_class(inventory):
-        name = item.spec.get(path[-1])
+        name = at(item.manifest, *path)
         found = _classless(inventory, kind, name) if isinstance(name, str) else None
         if found:
             yield of_item(item, path, *found)
@@ -227,6 +227,10 @@ def _of_class(inventory: Inventory) -> Iterator[tuple[Item, tuple[str, ...], str
         yield item, ("spec", "storageClassName"), "StorageClass"
     for item in inventory.graph.of_kind("Gateway"):
         yield item, ("spec", "gatewayClassName"), "GatewayClass"
+    for item in inventory.graph.of_kind("NodePool"):
+        ref = ("spec", "template", "spec", "nodeClassRef")
+        if at(item.manifest, *ref, "kind") == "EC2NodeClass":
+            yield item, (*ref, "name"), "EC2NodeClass"
 
 
 def _classless(inventory: Inventory, kind: str, name: str) -> tuple[str, str, Severity] | None:

@@ -167,7 +167,7 @@ def _outlives_a_pause(container: Container) -> bool:
 
 def _sum(program: Program, hook: Mapping[str, Any], grace: int | None) -> Iterator[Violation]:
     waits, pod = _pre_stop_seconds(hook), program.container.pod
-    shutdown = integer(program.command.flag("shutdown-timeout"), 0)
+    shutdown = integer(program.given("shutdown-timeout"), 0)
     if waits is None or shutdown is None or grace is None:
         return
     needed = waits + shutdown + _BUFFER

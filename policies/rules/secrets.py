@@ -29,10 +29,25 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             yield from _contents(index, manifest)
         elif manifest.get("kind") != "CustomResourceDefinition" and _any_shape(manifest):
             yield from _shapes(index, manifest, ())
+        if manifest.get("kind") == "ConfigMap" and manifest.get("apiVersion") == "v1":
+            yield from _named_keys(index, manifest)
     for program in inventory.programs:
         yield from _variables(program.container)
         yield from _flags(program)
         yield from _arguments(program.container)
+
+
+def _named_keys(index: int, manifest: Manifest) -> Iterator[Violation]:
+    """Keys of a ConfigMap that are called as variables with a credential are."""
+    for key, value in known_items(mapping(manifest.get("data"))):
+        name = str(key)
+        if not (name.isupper() and names_secret(name) and _is_literal(value)):
+            continue
+        if not _is_placeholder(value):
+            yield Violation(
+                index, ("data", name), f"holds a secret in clear text ({name}), in a ConfigMap",
+                _REMEDY,
+            )  # fmt: skip
 
 
 def _contents(index: int, manifest: Manifest) -> Iterator[Violation]:
@@ -153,7 +168,7 @@ def _flags(program: Program) -> Iterator[Violation]:
     """Flags that take a credential: those of engines, and of others those that say so."""
     container = program.container
     for flag in sorted(secret_flags() | _named_flags(program)):
-        given = program.command.flag(flag)
+        given = program.given(flag)
         if _is_literal(given):
             empty = _is_placeholder(given)
             what = "a placeholder where a secret belongs" if empty else "a secret in clear text"

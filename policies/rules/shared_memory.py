@@ -115,7 +115,7 @@ def _ranks_share(program: Program) -> bool:
     """More than one GPU in the pod, and flags that do not say one rank a GPU process."""
     if _gpus(program) < 2:
         return False
-    values = [program.command.flag(*names) for names in _RANKS]
+    values = [program.given(*names) for names in _RANKS]
     given = [value for value in values if value is not None]
     return any(not value.isdigit() or int(value) > 1 for value in given)
 

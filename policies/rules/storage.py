@@ -74,8 +74,25 @@ def claim_shared(inventory: Inventory, _context: Context) -> Iterator[Violation]
                 f"mounts {claim.name}, which is ReadWriteOnce, {why}",
                 "make the claim ReadWriteMany or ReadOnlyMany, or give each pod its own",
             )
+    yield from _held_twice(inventory)
     for item in inventory.graph.of_kind("NIMService"):
         yield from _nim_shared(inventory, item)
+
+
+def _held_twice(inventory: Inventory) -> Iterator[Violation]:
+    """Claims of one node that several objects with pods that stay mount."""
+    first: dict[tuple[str, str], Pod] = {}
+    for pod, position, claim in _shared_claims(inventory):
+        if not pod.long_running or not replicas_of(pod):
+            continue
+        holder = first.setdefault((claim.namespace, claim.name), pod)
+        if holder.index != pod.index:
+            yield of_pod(
+                pod,
+                ("volumes", position, "persistentVolumeClaim", "claimName"),
+                f"mounts {claim.name}, which is ReadWriteOnce, beside {holder.kind} {holder.name}",
+                "make the claim ReadWriteMany or ReadOnlyMany, or give each its own",
+            )
 
 
 def _nim_shared(inventory: Inventory, service: Item) -> Iterator[Violation]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from policies.engines import Program
+from policies.graph import Graph, Item
 from policies.inventory import Inventory
 from policies.model import Context, Violation, rule
 from policies.pods import Pod
 from policies.pools import labels_of, numbers_of, picker_of
+from policies.rules.references import backends
 from policies.rules.shared import of_item, of_pod, pods_of_group
 from policies.rules.storage import fetched_weights
 from policies.rules.transfer import connectors, side_port
-from policies.traffic import Entry, entries, lets_port, reaches, selecting
+from policies.traffic import Entry, entries, lets_port, may_come_from, reaches, selecting
 from policies.tree import mapping, sequence, string_map
 
 _DOCS = "https://kubernetes.io/docs/concepts/services-networking/network-policies/"
@@ -81,6 +84,53 @@ def network_serving(inventory: Inventory, _context: Context) -> Iterator[Violati
                 f"serves on port {port}, which {names} lets nobody reach",
                 f"allow port {port} from the gateway, the picker and the scraper",
             )
+    yield from _behind_gateways(inventory)
+
+
+def _behind_gateways(inventory: Inventory) -> Iterator[Violation]:
+    """Pods that a route leads to, and that nobody of the Gateway's namespace may reach."""
+    graph = inventory.graph
+    told: set[tuple[int, object, int]] = set()
+    for route in graph.of_kind("HTTPRoute"):
+        parents = [mapping(ref) for ref in sequence(route.spec.get("parentRefs"))]
+        homes = sorted(
+            str(ref.get("namespace") or route.namespace)
+            for ref in parents
+            if (ref.get("kind") or "Gateway") == "Gateway"
+        )
+        for _, backend in backends(route):
+            for pod, port in _targets(graph, route, backend) if homes else ():
+                rules = list(entries(selecting(graph, pod, "Ingress"), "Ingress"))
+                open_to = [e for e in rules if lets_port(e, port, pod)]
+                reached = any(may_come_from(graph, e, home) for e in open_to for home in homes)
+                # Without any rule for the port `network-serving` itself speaks, or all is denied.
+                if not open_to or reached or (pod.index, pod.path, port) in told:
+                    continue
+                told.add((pod.index, pod.path, port))
+                yield of_pod(
+                    pod,
+                    (),
+                    f"is asked on port {port} by the Gateway in namespace {homes[0]}, from where "
+                    "no NetworkPolicy lets anybody in",
+                    f"allow port {port} from the Gateway's pods in namespace {homes[0]}",
+                )
+
+
+def _targets(graph: Graph, route: Item, backend: Mapping[str, Any]) -> Iterator[tuple[Pod, int]]:
+    """Pods behind a backend with the ports that the Gateway asks: engines, and their picker."""
+    namespace = str(backend.get("namespace") or route.namespace)
+    kind, name = str(backend.get("kind") or "Service"), str(backend.get("name"))
+    item = graph.find(kind, namespace, name)
+    if item is None or kind != "InferencePool":
+        return
+    for pod in graph.selected(namespace, labels_of(item.spec)):
+        yield from ((pod, port) for port in numbers_of(item.spec) if pod.role != "worker")
+    _, ref = picker_of(item.spec)
+    service = graph.find("Service", namespace, str(ref.get("name")))
+    port = mapping(ref.get("port")).get("number", 9002)
+    if service is not None and isinstance(port, int):
+        for pod in graph.selected(namespace, string_map(service.spec.get("selector"))):
+            yield pod, port
 
 
 def _fronted(pod: Pod, program: Program) -> bool:

@@ -16,10 +16,19 @@ from typing import Any, Final
 
 from policies import RULES, Context, Manifest, check
 from policies.admission import PREFIX, admission, local_rules
+from policies.model import Waiver
 from tests.policies.mutations import corpus, mutants
 
-STRICT: Final = Context(profile="strict")
 NAMESPACE: Final = "admission-agreement"
+_WAIVED: Final = Waiver(
+    "image-digest", f"Deployment {NAMESPACE}/waived", "it is being mended", "team-a", "2099-12-31"
+)
+STRICT: Final = Context(
+    profile="strict",
+    local_images=frozenset({"docker.io/team/made-here", "docker.io/team/made-once:1"}),
+    waivers=(_WAIVED,),
+    today="2026-11-30",
+)
 _KINDS: Final = {
     "Pod": ("/api/v1", "pods"), "Deployment": ("/apis/apps/v1", "deployments"),
     "StatefulSet": ("/apis/apps/v1", "statefulsets"),
@@ -99,12 +108,34 @@ def samples(good: dict[str, list[Manifest]]) -> Iterator[Manifest]:
     sets = [*good.values()]
     for rule in sorted(local_rules()):
         sets += [broken for _, broken in mutants(rule, good)]
+    sets.append(list(_exempt()))
     seen: set[str] = set()
     for item in (moved(item) for found in sets for item in found if item["kind"] in _KINDS):
         text = json.dumps(item, sort_keys=True)
         if text not in seen:
             seen.add(text)
             yield item
+
+
+def _exempt() -> Iterator[Manifest]:
+    """Deployments whose images need no digest, or are waived well and badly."""
+    key = "policies.tokenworks.dev/waive.image-digest"
+    made = {
+        "made-here": ("team/made-here:7", {}), "made-once": ("docker.io/team/made-once:1", {}),
+        "made-never": ("team/made-once:2", {}), "waived": ("team/other:1", {}),
+        "annotated": ("team/other:1", {key: "it is being mended; team-a; 2099-12-31"}),
+        "expired": ("team/other:1", {key: "it is being mended; team-a; 2020-12-31"}),
+        "ownerless": ("team/other:1", {key: "it is being mended"}),
+        "dayless": ("team/other:1", {key: "it is being mended; team-a; soon"}),
+    }  # fmt: skip
+    for name, (image, notes) in made.items():
+        spec = {"containers": [{"name": "main", "image": image}]}
+        template = {"metadata": {"labels": {"app": name}}, "spec": spec}
+        yield {
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": name, "annotations": notes},
+            "spec": {"selector": {"matchLabels": {"app": name}}, "template": template},
+        }  # fmt: skip
 
 
 @dataclass

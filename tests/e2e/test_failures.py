@@ -45,7 +45,13 @@ def test_requests_go_on_while_the_control_plane_heals(
 def test_the_gateway_pod_comes_back(platform: Platform, url: str) -> None:
     gateway = "gateway.networking.k8s.io/gateway-name=gateway"
     old = platform.pods(gateway, "tokenworks-gateway")[0]["metadata"]["name"]
-    platform.kubectl("delete", "pod", "-n", "tokenworks-gateway", old, "--wait=true")
+    stream = Stream(url, tokens=2000)
+    platform.kubectl(
+        "delete", "pod", "-n", "tokenworks-gateway", old, "--grace-period=0", "--force"
+    )
+    stream.thread.join(60)
+    assert stream.error, "a cut stream must not look like a whole answer"
+    assert stream.finish == ""
 
     def back() -> bool:
         pods = platform.pods(gateway, "tokenworks-gateway")

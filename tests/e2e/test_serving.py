@@ -50,13 +50,16 @@ def test_a_stream_comes_token_by_token(url: str) -> None:
     body = {
         "model": MODEL,
         "messages": [{"role": "user", "content": "count"}],
-        "max_tokens": 16,
+        "max_tokens": 64,
         "stream": True,
     }
     with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=60) as response:
         assert response.status_code == 200
         pod = response.headers["x-served-by"]
-        chunks = [json.loads(x[6:]) for x in response.iter_lines() if x.startswith("data: {")]
+        reads = [*response.iter_raw()]
+    assert len(reads) > 5, "what is gathered on its way comes in one piece"
+    lines = b"".join(reads).decode().splitlines()
+    chunks = [json.loads(x[6:]) for x in lines if x.startswith("data: {")]
     pieces = [c["choices"][0]["delta"].get("content") for c in chunks if c["choices"]]
     assert pod.startswith(MODEL)
     assert len([p for p in pieces if p]) > 5
@@ -94,13 +97,15 @@ def test_one_edited_file_changes_that_model_alone(platform: Platform) -> None:
     edited = edited if edited != text else f"{text.rstrip()}\n  startup:\n    drain: 47s\n"
     file.write_text(edited)
     try:
-        said = platform.run("preview", "local").stdout
-        changed = re.findall(
-            r"(?:~|\+-|\+|-) +(kubernetes:\S+) (\S+) (?:update|create|replace|delete)", said
-        )
-        assert changed, said
-        assert all("llama-sim" in name for _, name in changed), changed
-        platform.run("up", "local", "--no-chat")
+        for said in (
+            platform.run("preview", "local").stdout,
+            platform.run("up", "local", "--no-chat").stdout,
+        ):
+            changed = re.findall(
+                r"(?:~|\+-|\+|-) +(kubernetes:\S+) (\S+) (?:update|create|replace|delete)", said
+            )
+            assert changed, said
+            assert all("llama-sim" in name for _, name in changed), changed
     finally:
         file.write_text(text)
     platform.run("up", "local", "--no-chat")

@@ -11,6 +11,8 @@ from typing import Any
 import yaml
 
 from policies.commands import command_of
+from tests.charts.rendering import Objects
+from tests.matrix.cells import Cell
 
 PLACES = ("tests/charts/examples/**/rendered.yaml", "rendered/**/*.yaml")
 """Everything our charts have rendered, and git keeps."""
@@ -71,6 +73,18 @@ def _until_operator(words: tuple[str, ...]) -> Iterator[str]:
         if _OPERATOR.fullmatch(word):
             return
         yield word
+
+
+def of_matrix(matrix: Mapping[Cell, Objects]) -> list[Line]:
+    """Every command line of vLLM in the matrix that no simulator plays, each different one once."""
+    found: dict[tuple[str, ...], Line] = {}
+    for cell, objects in matrix.items():
+        if cell.engine != "vllm" or cell.played:
+            continue
+        for container in containers(list(objects)):
+            if words := vllm_words(container):
+                found.setdefault(words, Line(f"{cell.topology} {cell.column}", words))
+    return list(found.values())
 
 
 def lines_of(root: Path) -> list[Line]:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from local.engine import Installed, parsed
-from tests.engine.commands import Line, lines_of
+from tests.charts.rendering import Helm
+from tests.engine.commands import Line, lines_of, of_matrix
+from tests.matrix.rendering import rendered
 
 pytestmark = pytest.mark.engine
 
@@ -35,10 +37,10 @@ WRONG = {
 
 
 @pytest.fixture(scope="module")
-def lines(root: Path) -> list[Line]:
-    found = lines_of(root)
-    assert found, "charts have rendered no command line of vLLM"
-    return found
+def lines(root: Path, helm: Path) -> list[Line]:
+    kept, matrix = lines_of(root), of_matrix(rendered(Helm(helm)))
+    assert kept and matrix, "charts have rendered no command line of vLLM"
+    return [*kept, *matrix]
 
 
 @pytest.fixture(scope="module")

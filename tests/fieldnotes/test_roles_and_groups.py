@@ -138,12 +138,14 @@ class TestSideChannel:
     def test_vllms_router_is_told_how_kv_travels_and_where_it_is_asked_for(
         self, pods: Sequence[Pod]
     ) -> None:
-        for pod in pods:
-            routers = [
-                d for d in pod.all.of("Deployment") if d["metadata"]["name"] == "demo-router"
-            ]
-            if pod.cell.engine != "vllm" or "demo-router" not in routers:
-                continue
+        routed = [
+            pod
+            for pod in pods
+            if pod.cell.engine == "vllm"
+            and any(d["metadata"]["name"] == "demo-router" for d in pod.all.of("Deployment"))
+        ]
+        assert {pod.role for pod in routed} == {"prefill", "decode"}
+        for pod in routed:
             args = pod.all.container("demo-router")["args"]
             how = "mooncake" if pod.cell.topology == "split-mooncake" else "nixl"
             assert args[args.index("--kv-connector") + 1] == how, pod

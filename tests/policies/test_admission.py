@@ -8,6 +8,7 @@ import pytest
 
 from policies import RULES, Context
 from policies.admission import admission, elsewhere, local_rules, re2
+from policies.model import Waiver
 
 BY_ID = {rule.id: rule for rule in RULES}
 
@@ -75,3 +76,30 @@ def test_patterns_without_looking_around_match_the_same(name: str, matches: bool
     assert "(?" not in plain
     assert bool(re.search(pattern, name)) is matches
     assert bool(re.search(plain, name)) is matches
+
+
+def conditions(context: Context, rule: str) -> dict[str, str]:
+    """Conditions of a rule's policy, by name."""
+    (policy,) = [m for m in admission(RULES, context) if m["metadata"]["name"].endswith(rule)
+                 and m["kind"] == "ValidatingAdmissionPolicy"]  # fmt: skip
+    return {c["name"]: c["expression"] for c in policy["spec"]["matchConditions"]}
+
+
+def test_waivers_of_the_environment_count_while_they_are_sound() -> None:
+    sound = Waiver("drain", "Deployment team-a/llama", "it is short", "team-a", "2099-12-31")
+    old = Waiver("drain", "Deployment team-a/old", "it is short", "team-a", "2020-12-31")
+    other = Waiver("surge", "Deployment team-a/other", "it is short", "team-a", "2099-12-31")
+    found = conditions(Context(waivers=(sound, old, other), today="2026-11-30"), "drain")
+    said = found["not-waived-by-the-environment"]
+    assert "'llama'" in said and "'team-a'" in said and "old" not in said and "other" not in said
+    assert "not-waived-by-the-environment" not in conditions(Context(), "drain")
+
+
+def test_images_of_this_machine_need_no_digest() -> None:
+    context = Context(
+        local_images=frozenset({"docker.io/team/made"}), unresolved_images=frozenset({"a.b/c:1"})
+    )
+    (policy,) = [m for m in admission(RULES, context) if m["kind"] == "ValidatingAdmissionPolicy"
+                 and m["metadata"]["name"] == "tokenworks-image-digest"]  # fmt: skip
+    said = policy["spec"]["validations"][0]["expression"]
+    assert "'docker.io/team/made:'" in said and "'team/made:'" in said and "'a.b/c:1'" in said

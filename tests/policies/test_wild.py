@@ -16,6 +16,7 @@ from tests.policies.builders import (
     deployment,
     engine,
     found,
+    job,
     named,
     pod,
 )
@@ -387,6 +388,13 @@ def test_a_switch_takes_no_value(args: list[str], image: str, message: str) -> N
     assert "serves a/b" in found("model-revision", made)[0].message
 
 
+@pytest.mark.parametrize("flag", ["--shutdown-timeout", "--shutdown_timeout", "--shutdown-timeou"])
+def test_every_rule_reads_flags_as_the_engine_does(flag: str) -> None:
+    made = deployment(pod(engine(args=["--model", "/m", flag, "300"])))
+    (finding,) = found("drain", made)
+    assert "its shutdown timeout (300 s)" in finding.message
+
+
 def test_a_bare_pod_behind_a_service_serves_though_it_may_end() -> None:
     container = engine(readinessProbe=None, lifecycle=None)
     service = named("v1", "Service", spec={"selector": LABELS, "ports": [{"port": 8000}]})
@@ -458,6 +466,96 @@ def test_kserve_brings_shared_memory_itself() -> None:
     two = {**main, "resources": {"limits": {"nvidia.com/gpu": "2"}}}
     made["spec"]["template"]["containers"] = [two]
     assert "wants 4 GPUs" in found("world-size", made)[0].message
+
+
+def behind_gateway(*peers: Object, port: int = 8000) -> list[Finding]:
+    """What is said of an engine behind a Gateway in another namespace."""
+    pool = named(
+        "inference.networking.k8s.io/v1", "InferencePool",
+        spec={"selector": {"matchLabels": LABELS}, "targetPorts": [{"number": 8000}]},
+    )  # fmt: skip
+    rules = [{"matches": [], "backendRefs": [{"kind": "InferencePool", "name": "llama"}]}]
+    parents = [{"name": "gateway", "namespace": "gateways"}]
+    route = named("gateway.networking.k8s.io/v1", "HTTPRoute",
+                  spec={"parentRefs": parents, "rules": rules})  # fmt: skip
+    ingress = [{"from": list(peers), "ports": [{"port": port}]}]
+    policy = named(
+        "networking.k8s.io/v1", "NetworkPolicy",
+        spec={"podSelector": {}, "policyTypes": ["Ingress"], "ingress": ingress},
+    )  # fmt: skip
+    return found("network-serving", deployment(pod()), pool, route, policy)
+
+
+def _space(**labels: str) -> Object:
+    return {"namespaceSelector": {"matchLabels": labels}}
+
+
+@pytest.mark.parametrize(
+    ("peer", "count"),
+    [
+        (_space(**{"kubernetes.io/metadata.name": "gateways"}), 0),
+        (_space(**{"kubernetes.io/metadata.name": "nobody"}), 1),
+        (_space(role="gateway"), 0),  # a label of a namespace that is not here
+        ({"podSelector": {}}, 1),
+        ({"namespaceSelector": {}}, 0),
+        ({"ipBlock": {"cidr": "10.0.0.0/8"}}, 0),
+    ],
+)
+def test_the_gateways_namespace_may_reach_what_it_asks(peer: Object, count: int) -> None:
+    findings = behind_gateway(peer)
+    assert len(findings) == count
+    assert all("by the Gateway in namespace gateways" in f.message for f in findings)
+
+
+@pytest.mark.parametrize(("mode", "count"), [("ReadWriteOnce", 1), ("ReadWriteMany", 0)])
+def test_two_deployments_do_not_hold_one_volume_of_a_node(mode: str, count: int) -> None:
+    claim = named("v1", "PersistentVolumeClaim", spec={"accessModes": [mode]})
+    claim["metadata"]["name"] = "weights"
+    volumes = [{"name": "w", "persistentVolumeClaim": {"claimName": "weights"}}]
+    mounted = pod(engine(volumeMounts=[{"name": "w", "mountPath": "/models"}]), volumes=volumes)
+    one, two = deployment(mounted), deployment(mounted)
+    two["metadata"]["name"] = "other"
+    filler = job({**mounted, "containers": mounted["containers"]})
+    findings = found("claim-shared", one, filler, two, claim)
+    assert [f.object for f in findings] == ["Deployment team-a/other"] * count
+
+
+@pytest.mark.parametrize(
+    ("least", "replicas", "count"), [("50%", 1, 1), ("50%", 2, 0), ("90%", 4, 1), ("75%", 4, 0)]
+)
+def test_a_share_of_pods_may_be_all_of_them(least: str, replicas: int, count: int) -> None:
+    budget = named("policy/v1", "PodDisruptionBudget",
+                   spec={"minAvailable": least, "selector": {"matchLabels": LABELS}})  # fmt: skip
+    made = deployment(pod(), replicas=replicas)
+    assert len(found("disruption-budget", made, budget)) == count
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "count"),
+    [
+        ("OPENAI_API_KEY", "s3cr3t-and-more", 1),
+        ("DB_PASSWORD", "hunter2", 1),
+        ("DB_PASSWORD", "", 0),
+        ("DB_PASSWORD", "<password>", 0),
+        ("MAX_TOKENS", "4096", 0),
+        ("password-policy.txt", "at least eight letters", 0),
+    ],
+)
+def test_a_config_map_is_no_place_for_a_secret(key: str, value: str, count: int) -> None:
+    assert len(found("plain-secret", named("v1", "ConfigMap", data={key: value}))) == count
+
+
+@pytest.mark.parametrize(
+    ("path", "header", "count"),
+    [("v1/models", "", 1), ("health", "", 0), ("v1/models", "-H 'Authorization: Bearer x' ", 0)],
+)
+def test_a_probe_by_a_command_needs_the_key_too(path: str, header: str, count: int) -> None:
+    ask = {"exec": {"command": ["sh", "-c", f"curl -f {header}http://localhost:8000/{path}"]}}
+    container = engine(
+        args=["--model", "/m", "--api-key", "$(KEY)"], readinessProbe={**ask, "timeoutSeconds": 5}
+    )
+    findings = found("readiness-probe", deployment(pod(container)))
+    assert len(findings) == count
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from policies.model import Level, Waiver
 from tokenworks.catalog.aws.registries import regional
 from tokenworks.catalog.bill import bill
 from tokenworks.catalog.engines import load_engines
+from tokenworks.check.rules import rule_ids
 from tokenworks.errors import did_you_mean
 from tokenworks.spec.common import Image
 from tokenworks.spec.model import ModelRelease
@@ -57,7 +58,9 @@ def _levels(stack: Stack, given: Mapping[str, Level]) -> Mapping[str, Level]:
     hint = "name one that ./tokenworks explain lists"
     wrong = [
         _problem(
-            stack, ("spec", "policies", "rules", name), f"there is no rule {name}",
+            stack, ("spec", "policies", "rules", name),
+            f"{name} is about reading, and always an error" if name in rule_ids()
+            else f"there is no rule {name}",
             did_you_mean(name, known, hint),
         )
         for name in given

@@ -161,6 +161,7 @@ def _apply(pulumi: engine.Engine, stack: Stack, releases: Sequence[Release], *, 
         UsageError: the answer was no.
     """
     if ask:
+        _need_terminal()
         delivery.announce(stack, releases, pulumi)
         if engine.run(pulumi, ["preview"]) != 0:
             raise TokenworksError(f"preview of {pulumi.stack} failed; the reason is above")
@@ -232,13 +233,22 @@ def env(environment: EnvironmentArgument) -> None:
         print("unset PULUMI_CONFIG_PASSPHRASE")
 
 
+def _need_terminal() -> None:
+    """Say so before anything slow, where there is nobody to ask.
+
+    Raises:
+        UsageError: no terminal.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to ask on: add --yes")
+
+
 def _confirm(question: str) -> None:
     """Ask; without a terminal there is nobody to ask.
 
     Raises:
         UsageError: no terminal, or the answer is no.
     """
-    if not sys.stdin.isatty():
-        raise UsageError("there is no terminal to ask on: add --yes")
+    _need_terminal()
     if not typer.confirm(question):
         raise UsageError("nothing was changed")
