@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
-from policies.model import Severity
+from policies.model import Context, Severity
+from policies.profiles import weigh
 from policies.resources import plain
 from policies.tree import Place, Unknown, at, is_mapping, mapping, sequence, strings, watched
+from policies.waivers import valid
 
 UNKNOWN: Final = Unknown()
 COST_TAG: Final = "cost-center"
@@ -105,17 +107,24 @@ def _certain(rule: AwsRule, resources: Sequence[AwsResource]) -> Iterator[Found]
 
 
 def judge(
-    resources: Sequence[Any], unknown: type[Exception], severity: Severity
+    resources: Sequence[Any], unknown: type[Exception], severity: Severity, context: Context
 ) -> list[tuple[str, str]]:
     """Findings of one severity about what a stack registers, in words, each with its URN.
 
     Args:
         resources: as the policy SDK hands them; those of other providers are left out.
         unknown: what reading a value raises that exists only after `up`.
-        severity: of the findings.
+        severity: of the findings, as the context weighs them.
+        context: levels of rules, and waivers, whose object is `TYPE NAME` as findings name it.
     """
     items = [item for given in resources if (item := resource_of(given, unknown)) is not None]
-    return [(f.words(), f.urn) for f in check(items) if f.severity == severity]
+    waived = {(w.rule, w.object) for w in context.waivers if valid(w, context) is None}
+    return [
+        (found.words(), found.urn)
+        for found in check(items)
+        if (found.rule, found.resource) not in waived
+        and weigh(found.rule, found.severity, context) == severity
+    ]
 
 
 class Registered(Protocol):

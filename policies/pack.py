@@ -47,7 +47,7 @@ class Judge:
         # from a set that is half unknown cannot be told; `check ENV` judges the whole of it.
         rules = RULES if all(_is_known(m) for _, m in manifests(every, self.unknown)) else ()
         found = [i for i in self._findings(every, severity, rules) if i[0] not in known]
-        return found + aws.judge(every, self.unknown, severity)
+        return found + aws.judge(every, self.unknown, severity, self.context)
 
     def _findings(
         self, resources: Iterable[Resource], severity: Severity, rules: Sequence[Rule]

@@ -13,7 +13,7 @@ from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Path, Rule, Severity, Violation
 from policies.tree import integer, mapping, sequence
-from tokenworks.catalog.flags import grammars
+from tokenworks.catalog.commandline import grammars
 
 _LINK = (
     "https://kubernetes.io/docs/tasks/configure-pod-container/configure-liv"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
-from policies.aws import COST_TAG, RULES, UNKNOWN, AwsResource, check, resource_of
+from policies import Context
+from policies import check as judged
+from policies.aws import COST_TAG, RULES, UNKNOWN, AwsResource, check, judge, resource_of
+from policies.model import Waiver
 
 TAGS = {COST_TAG: "inference"}
 PRIVATE = {"endpointPublicAccess": False}
@@ -216,3 +219,36 @@ def test_where_nodes_stand_is_a_warning() -> None:
     # Who writes placementGroup: false has chosen so; what EFA cannot do without is an error.
     found = {f.rule: f.severity for f in check([template(networkInterfaces=EFA)])}
     assert found == {"aws-efa-group": "error", "aws-efa-placement": "warning"}
+
+
+WAIVER = Waiver(
+    "aws-public-endpoint", "eks:Cluster main", "until the tunnel is there", "team-a", "2099-12-31"
+)
+
+
+@pytest.mark.parametrize(
+    ("context", "severity"),
+    [
+        (Context(), "error"),
+        (Context(levels={"aws-public-endpoint": "warning"}), "warning"),
+        (Context(levels={"aws-public-endpoint": "off"}), None),
+        (Context(waivers=(WAIVER,), today="2026-11-30"), None),
+        (Context(waivers=(replace(WAIVER, expires="2020-01-01"),), today="2026-11-30"), "error"),
+        (Context(waivers=(replace(WAIVER, object="eks:Cluster other"),)), "error"),
+    ],
+)
+def test_the_environment_weighs_and_waives_them_too(context: Context, severity: str | None) -> None:
+    config = {"endpointPublicAccess": True, "endpointPrivateAccess": True}
+    given = _Given("aws:eks/cluster:Cluster", {"vpcConfig": config, "tags": TAGS}, name="main")
+    found = {
+        level
+        for level in ("error", "warning")
+        for words, _ in judge([given], _NotKnownError, level, context)
+        if "aws-public-endpoint" in words
+    }
+    assert found == ({severity} if severity else set())
+
+
+def test_a_waiver_of_one_is_no_waiver_of_nothing() -> None:
+    context = Context(waivers=(WAIVER,), today="2026-11-30", whole=True)
+    assert [f for f in judged([], context) if f.rule == "waiver"] == []

@@ -204,6 +204,7 @@ LAYERS = (
         "measures from outside",
     ),
     Layer("hack/charts.py", ("local.toolchain", "yaml"), "releases charts, by the pinned Helm"),
+    Layer("hack/align.py", ("local.toolchain",), "moves what the toolchain pins"),
     Layer(
         "hack/*", ("hack", "tokenworks", "policies", "typer", "yaml"), "writes what is generated"
     ),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from policies import RULES, Context, Finding
+from policies import RULES, Context, Finding, aws
 from policies.model import Level, Waiver
 from tokenworks.catalog.aws.registries import regional
 from tokenworks.catalog.bill import bill
@@ -54,7 +54,7 @@ def _levels(stack: Stack, given: Mapping[str, Level]) -> Mapping[str, Level]:
 
     Raises DocumentErrors when there is no such rule.
     """
-    known = [rule.id for rule in RULES]
+    known = [rule.id for rule in (*RULES, *aws.RULES)]
     hint = "name one that ./tokenworks explain lists"
     wrong = [
         _problem(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import policies
+from policies import aws
 from tokenworks.errors import UsageError, did_you_mean
 from tokenworks.spec.problems import shown
 
@@ -88,19 +89,27 @@ _OWN: Final = {
 
 def rule_ids() -> list[str]:
     """Every rule that a finding may name."""
-    return [*(rule.id for rule in policies.RULES), *_OWN]
+    return [*(rule.id for rule in policies.RULES), *_OWN, *_aws()]
+
+
+def _aws() -> dict[str, tuple[str, str, str]]:
+    """Rules about resources of AWS, which the policy pack asks."""
+    return {
+        r.id: (f"{r.title} (AWS)", r.reason, f"{r.remedy[:1].upper()}{r.remedy[1:]}.")
+        for r in aws.RULES
+    }
 
 
 def about(rule_id: str) -> tuple[str, str, str]:
     """What a rule asks for, why, and what to do."""
     known = {rule.id: (rule.title, rule.reason, rule.remedy) for rule in policies.RULES}
-    return known.get(rule_id) or _OWN[rule_id]
+    return known.get(rule_id) or {**_OWN, **_aws()}[rule_id]
 
 
 def title(rule_id: str) -> str:
     """What a rule asks for, in one line."""
     known = {rule.id: rule.title for rule in policies.RULES}
-    return known.get(rule_id) or _OWN[rule_id][0]
+    return known.get(rule_id) or {**_OWN, **_aws()}[rule_id][0]
 
 
 def explain(rule_id: str) -> str:
@@ -108,8 +117,9 @@ def explain(rule_id: str) -> str:
 
     Raises UsageError when there is no such rule.
     """
-    if rule_id in _OWN:
-        what, why, remedy = _OWN[rule_id]
+    own = {**_OWN, **_aws()}
+    if rule_id in own:
+        what, why, remedy = own[rule_id]
         return f"{rule_id}: {what}\n\nWhy: {why}\n\nRemedy: {remedy}\n"
     try:
         return policies.explain(rule_id)
