@@ -11,7 +11,7 @@ from policies.graph import Graph
 from policies.model import Manifest
 from policies.pods import Pod, flatten, pods_of
 from policies.pools import labels_of, numbers_of
-from policies.tree import at, mapping, sequence, string_map
+from policies.tree import at, integer, mapping, sequence, string_map
 
 _RAY = "ray.io/"
 """KubeRay writes the probes of its pods itself."""
@@ -151,7 +151,8 @@ def _namespace(item: Manifest) -> str:
 def _ports(program: Program) -> frozenset[int]:
     ports = sequence(program.container.spec.get("ports"))
     numbers = (mapping(port).get("containerPort") for port in ports)
-    return frozenset(int(number) for number in numbers if isinstance(number, int | float))
+    found = (integer(number, 0) for number in numbers if isinstance(number, int | float))
+    return frozenset(number for number in found if number is not None)
 
 
 def _pools(objects: Sequence[Manifest]) -> Iterator[tuple[str, dict[str, str], frozenset[int]]]:

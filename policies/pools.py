@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from policies.model import Path
-from policies.tree import mapping, sequence, string_map
+from policies.tree import integer, mapping, sequence, string_map
 
 
 def labels_of(spec: Mapping[str, Any]) -> dict[str, str]:
@@ -26,8 +26,8 @@ def ports_of(spec: Mapping[str, Any]) -> Iterator[tuple[Path, object]]:
 def numbers_of(spec: Mapping[str, Any]) -> Iterator[int]:
     """The ports that are numbers."""
     for _, port in ports_of(spec):
-        if isinstance(port, int | float) and not isinstance(port, bool):
-            yield int(port)
+        if isinstance(port, int | float) and (number := integer(port, 0)) is not None:
+            yield number
 
 
 def picker_of(spec: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from policies.graph import Graph, Item, matches
 from policies.pods import Pod
-from policies.tree import at, mapping, sequence, string_map, strings
+from policies.tree import at, integer, mapping, sequence, string_map, strings
 
 Direction = Literal["Ingress", "Egress"]
 
@@ -75,7 +75,9 @@ def _called(pod: Pod, name: str) -> Iterator[int]:
     for container in pod.containers:
         for found in sequence(container.spec.get("ports")):
             if mapping(found).get("name") == name:
-                yield int(mapping(found).get("containerPort") or 0)
+                number = integer(mapping(found).get("containerPort"), 0)
+                if number is not None:
+                    yield number
 
 
 def lets_peer(graph: Graph, entry: Entry, peer: Pod) -> bool:

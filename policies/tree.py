@@ -224,7 +224,7 @@ def integer(value: object, default: int) -> int | None:
 
 
 _QUANTITY = re.compile(
-    r"^([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)([eE][+-]?\d{1,3}|[numkMGTPE]|[KMGTPE]i)?$"
+    r"^([+-]?\d{1,400}(?:\.\d{0,400})?|[+-]?\.\d{1,400})([eE][+-]?\d{1,3}|[numkMGTPE]|[KMGTPE]i)?$"
 )
 _SUFFIX = {
     "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000),

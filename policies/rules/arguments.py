@@ -215,7 +215,7 @@ _BY_VALUE_ONCE = frozenset({"enable-chunked-prefill", "multi-step-stream-outputs
 def _valued_switches(program: Program) -> Iterator[Violation]:
     """Switches that are given a value: `--x=true`, `--x true`, `--x=$(VAR)`."""
     tag = program.container.image.partition("@")[0].rpartition(":")[2]
-    version = re.match(r"v?(\d+)\.(\d+)", tag)
+    version = re.match(r"v?(\d{1,9})\.(\d{1,9})", tag)
     recent = version is not None and (int(version[1]), int(version[2])) >= (0, 9)
     for note in program.line.notes:
         match = re.fullmatch(r"--([\w.-]+) takes no value, found (.*)", note, re.DOTALL)

@@ -12,7 +12,7 @@ from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Violation, rule
 from policies.rules.shared import about
-from policies.tree import mapping
+from policies.tree import integer, mapping
 
 _CUDA = re.compile(r"(?:^|[^a-z0-9])(?:cu(1\d)\d|cuda-?(1\d)(?:\.\d+)*)(?![a-z0-9])")
 _OLDER = re.compile(r"(?:^|[^a-z0-9.])(1\d)\.\d+\.\d+-(?:cudnn|base|devel|runtime)")
@@ -36,7 +36,7 @@ def _cuda(program: Program) -> str | None:
 def _branch(version: object) -> int | None:
     """The branch of a driver: 570 of `570.124.06`."""
     found = _MAJOR.match(str(version))
-    return int(found[0]) if found else None
+    return integer(found[0], 0) if found else None
 
 
 def _installed(inventory: Inventory) -> dict[str, int]:

@@ -225,7 +225,7 @@ def shutdown_flag(inventory: Inventory, _context: Context) -> Iterator[Violation
         if not drain or drain["flag"] not in program.line.flags or program.played:
             continue
         tag = program.container.image.partition("@")[0].rpartition(":")[2]
-        match = re.match(r"v?(\d+)\.(\d+)\.(\d+)", tag)
+        match = re.match(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})", tag)
         since = tuple(int(part) for part in str(drain["since"]).split("."))
         if match and tuple(int(part) for part in match.groups()) < since:
             yield about(

@@ -16,7 +16,7 @@ _DOCS = "https://gateway-api.sigs.k8s.io/geps/gep-1742/"
 _LEAST = 60
 """Seconds that no long answer fits into; gateways' own defaults are 15 and 60."""
 _DURATION = re.compile(r"([0-9]{1,5}(h|m|s|ms)){1,4}")
-_PARTS = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|h|m|s)")
+_PARTS = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)(ms|h|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
@@ -140,7 +140,7 @@ def _ingresses(inventory: Inventory) -> Iterator[Violation]:
                 )  # fmt: skip
         if controller == "alb":
             key = "alb.ingress.kubernetes.io/load-balancer-attributes"
-            match = re.search(r"idle_timeout\.timeout_seconds=(\d+)", notes.get(key, ""))
+            match = re.search(r"idle_timeout\.timeout_seconds=(\d{1,9})", notes.get(key, ""))
             given = int(match[1]) if match else 60
             if given <= _LEAST:
                 yield of_item(
@@ -337,7 +337,7 @@ def _named(value: object, path: Path) -> Iterator[tuple[Path, object]]:
 
 def _bytes(value: object) -> int | None:
     text = str(value)
-    match = re.fullmatch(r"(\d+)([kKmMgG])", text)
+    match = re.fullmatch(r"(\d{1,18})([kKmMgG])", text)
     if match:
         return int(match[1]) * {"k": 2**10, "m": 2**20, "g": 2**30}[match[2].lower()]
     found = quantity(text)

@@ -24,7 +24,7 @@ _SUFFIX = re.compile(r"_(?:bucket|count|sum|total|created)$")
 
 
 def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", text)[:3])
 
 
 def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:

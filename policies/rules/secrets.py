@@ -54,11 +54,11 @@ def _contents(index: int, manifest: Manifest) -> Iterator[Violation]:
     """A Secret that holds something; an empty one is filled by whoever serves it."""
     for field in ("data", "stringData"):
         given = {key: value for key, value in mapping(manifest.get(field)).items() if value}
-        read = _decoded if field == "data" else _as_it_is
         empty = sorted(
-            key for key, value in given.items()
-            if _is_placeholder(value) or _is_placeholder(read(value))
-        )  # fmt: skip
+            key
+            for key, value in given.items()
+            if _is_placeholder(value) or (field == "data" and _is_placeholder(_decoded(value)))
+        )
         keys = sorted(given.keys() - set(empty))
         if keys:
             yield Violation(
@@ -90,10 +90,6 @@ def _is_placeholder(value: object) -> bool:
         return False
     text = value.strip()
     return PLACEHOLDER.match(text) is not None or _TO_FILL_IN.fullmatch(text) is not None
-
-
-def _as_it_is(value: object) -> object:
-    return value
 
 
 def _decoded(value: object) -> object:

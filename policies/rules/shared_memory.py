@@ -10,7 +10,7 @@ from policies.engines import Program, is_accelerator
 from policies.inventory import Inventory
 from policies.model import Context, Rule, Severity, Violation
 from policies.pods import Container
-from policies.tree import at, mapping, quantity, sequence
+from policies.tree import at, integer, mapping, quantity, sequence
 
 _LINK = "https://kubernetes.io/docs/concepts/storage/volumes/#emptydir"
 _RANKS = (
@@ -117,7 +117,7 @@ def _ranks_share(program: Program) -> bool:
         return False
     values = [program.given(*names) for names in _RANKS]
     given = [value for value in values if value is not None]
-    return any(not value.isdigit() or int(value) > 1 for value in given)
+    return any(not value.isdecimal() or integer(value, 0) != 1 for value in given)
 
 
 RULE = Rule(

@@ -10,7 +10,7 @@ from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Violation, rule
 from policies.rules.shared import about, env_path, flag_path
-from policies.tree import is_mapping, is_sequence
+from policies.tree import integer, is_mapping, is_sequence
 
 _NIXL = "https://docs.vllm.ai/en/stable/features/nixl_connector_usage/"
 _HOST, _PORT = "VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT"
@@ -44,7 +44,7 @@ def side_port(program: Program) -> int | None:
     if _PORT not in env:
         return _DEFAULT_PORT
     value = env[_PORT]
-    return int(value) if value is not None and value.isdigit() else None
+    return integer(value, 0) if value is not None and value.isdecimal() else None
 
 
 @rule(

@@ -455,6 +455,27 @@ def test_a_pool_does_not_select_its_own_picker(label: dict[str, str], count: int
     assert all("selects Deployment picker too" in finding.message for finding in findings)
 
 
+@pytest.mark.parametrize("digits", ["9" * 5000, "²", "٣", "3x"])
+def test_numbers_of_any_length_are_only_text(digits: str) -> None:
+    image = f"vllm/vllm-openai:v{digits}.{digits}.0-cuda{digits}"
+    args = ["--model", "/m", f"--tensor-parallel-size={digits}", f"--shutdown-timeout={digits}"]
+    env = [{"name": "VLLM_NIXL_SIDE_CHANNEL_PORT", "value": digits}]
+    container = engine(
+        image=image, args=args, env=env, ports=[{"name": "http", "containerPort": digits}],
+        resources={"limits": {"nvidia.com/gpu": digits, "memory": f"{digits}Gi"}},
+    )  # fmt: skip
+    ingress = [{"ports": [{"port": "http"}, {"port": digits}]}]
+    policy = named("networking.k8s.io/v1", "NetworkPolicy",
+                   spec={"podSelector": {}, "ingress": ingress})  # fmt: skip
+    least = {"minAvailable": f"{digits}%", "selector": {"matchLabels": LABELS}}
+    budget = named("policy/v1", "PodDisruptionBudget", spec=least)
+    key = "alb.ingress.kubernetes.io/load-balancer-attributes"
+    web = named("networking.k8s.io/v1", "Ingress", spec={"ingressClassName": "alb"})
+    web["metadata"]["annotations"] = {key: f"idle_timeout.timeout_seconds={digits}"}
+    made = deployment(pod(container), replicas=digits)
+    assert said(made, policy, budget, web) != []
+
+
 def test_kserve_brings_shared_memory_itself() -> None:
     args = ["--tensor-parallel-size=4", "--max-num-seqs=8", "--enable-prefix-caching"]
     main = {"name": "main", "args": args, "resources": {"limits": {"nvidia.com/gpu": "4"}}}

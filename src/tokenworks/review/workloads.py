@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -141,7 +142,7 @@ def _count(value: object, absent: int) -> int:
 
 def _share(value: object, replicas: int, *, up: bool) -> int:
     """An absolute number, or a percentage of the replicas, rounded as Kubernetes does."""
-    if isinstance(value, str) and value.endswith("%") and value[:-1].isdigit():
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}%", value):
         exact = int(value[:-1]) * replicas / 100
         return math.ceil(exact) if up else math.floor(exact)
     return _count(value, 0)
