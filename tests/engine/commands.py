@@ -11,8 +11,9 @@ from typing import Any
 import yaml
 
 from policies.commands import command_of
-from tests.charts.rendering import Objects
-from tests.matrix.cells import Cell
+from tests.charts.rendering import Helm
+from tests.matrix.judging import allowed
+from tests.matrix.rendering import values_of
 
 PLACES = ("tests/charts/examples/**/rendered.yaml", "rendered/**/*.yaml")
 """Everything our charts have rendered, and git keeps."""
@@ -75,13 +76,13 @@ def _until_operator(words: tuple[str, ...]) -> Iterator[str]:
         yield word
 
 
-def of_matrix(matrix: Mapping[Cell, Objects]) -> list[Line]:
+def of_matrix(helm: Helm) -> list[Line]:
     """Every command line of vLLM in the matrix that no simulator plays, each different one once."""
     found: dict[tuple[str, ...], Line] = {}
-    for cell, objects in matrix.items():
+    for cell in allowed():
         if cell.engine != "vllm" or cell.played:
             continue
-        for container in containers(list(objects)):
+        for container in containers(helm.objects("model", values_of(cell)).all):
             if words := vllm_words(container):
                 found.setdefault(words, Line(f"{cell.topology} {cell.column}", words))
     return list(found.values())
