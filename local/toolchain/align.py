@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-TOGETHER = (("istio", "operators"), ("coredns", "manifests"))
+TOGETHER = (
+    ("istio", "operators"),
+    ("llm-d", "operators"),
+    ("coredns", "manifests"),
+    ("helm3", "manifests"),
+)
 """Pairs whose Kubernetes libraries are of the same minor version: compiled once for both."""
 APART = (
     "github.com/envoyproxy/", "github.com/cncf/xds", "github.com/prometheus/prometheus",
