@@ -77,7 +77,7 @@ class Container:
     def where(self, field: str) -> Path:
         """The part that says a field."""
         for path in reversed(self.layers):
-            if field in mapping(_descend(self.pod.object, path)):
+            if field in mapping(descend(self.pod.object, path)):
                 return path
         return self.path
 
@@ -196,7 +196,7 @@ class Pod:
                 partial = self.kind in _COMPLETED or "image" not in spec
                 yield Container(self, "sidecar" if sidecar else kind, path, spec, partial, layers)
         if self.single is not None:
-            spec = _single(_descend(self.object, self.single), str(self.single[-1]))
+            spec = _single(descend(self.object, self.single), str(self.single[-1]))
             yield Container(self, "container", self.single, spec, True)
 
     @property
@@ -390,7 +390,7 @@ def _merged(index: int, manifest: Manifest, layers: Sequence[Path], role: Role) 
     places: dict[tuple[str, str], tuple[Path, ...]] = {}
     home = layers[-1]
     for path in layers:
-        layer = mapping(_descend(manifest, path))
+        layer = mapping(descend(manifest, path))
         template = mapping(merge(template, layer))
         home = path if "spec" in layer or path is layers[0] else home
         for _, key in _LISTS:
@@ -445,14 +445,15 @@ _CONTAINER = frozenset(
 image."""
 
 
-def _descend(value: object, path: Path) -> Any:
+def descend(value: object, path: Path) -> Any:
+    """What stands at a path of an object; None where nothing does."""
     for part in path:
         value = sequence(value)[part] if isinstance(part, int) else mapping(value).get(part)
     return value
 
 
 def _pod(index: int, manifest: Manifest, path: Path) -> Pod:
-    holder = mapping(_descend(manifest, path[:-1]))
+    holder = mapping(descend(manifest, path[:-1]))
     is_template = path[-1:] == ("spec",) and (len(path) > 1 or manifest.get("kind") == "Pod")
     labels = string_map(at(holder, "metadata", "labels")) if is_template else {}
     role = _role(manifest, path)
@@ -460,7 +461,7 @@ def _pod(index: int, manifest: Manifest, path: Path) -> Pod:
         index,
         manifest,
         path,
-        mapping(_descend(manifest, path)),
+        mapping(descend(manifest, path)),
         with_labels(labels, _controller_labels(manifest, role)),
         is_template,
         role,

@@ -11,7 +11,7 @@ from policies.engines import Program
 from policies.graph import Item
 from policies.inventory import Inventory
 from policies.model import Context, Violation, rule
-from policies.pods import DYNAMO, Container, Pod
+from policies.pods import DYNAMO, Container, Pod, descend
 from policies.rules.rollout import surge_of
 from policies.rules.shared import (
     COMMIT,
@@ -317,17 +317,12 @@ def _left_to_others(container: Container) -> bool:
     """
     if not container.completed or container.pod.kind not in DYNAMO:
         return container.completed
-    holders = [container.pod.object.get("spec"), _holder(container.pod)]
+    holders = [
+        container.pod.object.get("spec"),
+        descend(container.pod.object, container.pod.path[:-1]),
+    ]
     named = ("pvc", "pvcs", "volumeMounts", "modelRef", "models")
     return any(mapping(holder).get(name) for holder in holders for name in named)
-
-
-def _holder(pod: Pod) -> object:
-    """The component of a graph that a pod belongs to."""
-    value: object = pod.object
-    for part in pod.path[:-1]:
-        value = sequence(value)[part] if isinstance(part, int) else mapping(value).get(part)
-    return value
 
 
 def _caching(inventory: Inventory) -> Iterator[tuple[Program, str, str, list[_Mount]]]:
