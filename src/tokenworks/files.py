@@ -9,6 +9,16 @@ from pathlib import Path
 from tokenworks.errors import TokenworksError
 
 
+def read_bytes(path: str) -> bytes:
+    """A file's content, without making a Path of its name: a run reads thousands.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open(path, "rb") as file:  # noqa: PTH123
+        return file.read()
+
+
 def replace_text(file: Path, text: str) -> None:
     """Put a text into a file, whole or not at all; a link stays one, and a mode too.
 

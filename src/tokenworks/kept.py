@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 import pydantic
 import yaml
 
-from tokenworks.files import replace_bytes
+from tokenworks.files import read_bytes, replace_bytes
 
 _MOST: Final = 20_000
 """Files that a folder may have before the oldest half goes."""
@@ -110,19 +110,21 @@ def code() -> str:
 def content(folder: Path) -> str:
     """Digest of every file below a folder, through links too. A run looks once."""
     parts: list[str | bytes] = []
-    for path in _files(folder):
-        parts += [str(path.relative_to(folder)), path.read_bytes()]
+    for name, path in _files(folder):
+        parts += [name, read_bytes(path)]
     return digest(*parts)
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """Regular files, sorted; not what Python compiles, nor an editor's link to nothing."""
+def _files(folder: Path) -> Iterator[tuple[str, str]]:
+    """Regular files, sorted, by their names below the folder; not what Python compiles, nor an
+    editor's link to nothing."""
+    top = len(f"{folder}/")
     for where, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(names):
-            path = Path(where) / name
-            if path.is_file():
-                yield path
+            path = f"{where}/{name}"
+            if os.path.isfile(path):  # noqa: PTH113 - thousands of them, at every start
+                yield path[top:], path
 
 
 @cache

@@ -369,28 +369,33 @@ class Engine(CommandFacts):
 
     def unknown_flags(self, flags: Iterable[str], version: str) -> dict[str, tuple[str, ...]]:
         """Flags that the version does not know, each with those it may be meant for."""
+        own = self.options
+        others = [flag for flag in flags if flag not in own or not _known(own[flag], version)]
+        if not others:
+            return {}
         known = self.options_in(version)
         names = {*known, *(alias for option in known.values() for alias in option.aliases)}
         return {
             flag: tuple(get_close_matches(flag, sorted(known), n=3))
-            for flag in flags
+            for flag in others
             if flag not in names
         }
 
     def options_in(self, version: str) -> dict[str, Option]:
         """Options that the version knows, as far as versions are recorded."""
-        return {
-            name: option
-            for name, option in self.options.items()
-            if not (option.since and older(version, option.since))
-            and not (option.until and older(option.until, version))
-        }
+        return {name: option for name, option in self.options.items() if _known(option, version)}
 
     def reserved_env(self) -> frozenset[str]:
         """Variables that we set for one document or another; the hub's token is a secret anyway."""
         hub = () if self.hub_cache is None else (self.hub_cache,)
         lora = (*self.lora.load_env, *self.lora.other_env) if self.lora else ()
         return frozenset({"TMPDIR", *self.env, *self.caches, *self.offline, *hub, *lora})
+
+
+def _known(option: Option, version: str) -> bool:
+    """Whether the version has the option, as far as versions are recorded."""
+    early = option.since is not None and older(version, option.since)
+    return not early and not (option.until is not None and older(option.until, version))
 
 
 @dataclass(frozen=True)

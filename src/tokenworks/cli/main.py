@@ -8,31 +8,42 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from importlib import import_module
+from typing import Final
 
 import typer
 
 from policies.secrets import masked
-from tokenworks.cli import (
-    chat,
-    check,
-    cost,
-    deploy,
-    doctor,
-    engines,
-    local,
-    new,
-    picks,
-    pr,
-    promote,
-    render,
-    versions,
-)
 from tokenworks.cli.usage import Commands, Interrupted
 from tokenworks.errors import TokenworksError
 
+_COMMANDS: Final = {
+    "up": ("deploy", "up"),
+    "down": ("deploy", "down"),
+    "preview": ("deploy", "preview"),
+    "env": ("deploy", "env"),
+    "chat": ("chat", "chat"),
+    "picks": ("picks", "picks"),
+    "promote": ("promote", "promote"),
+    "pr": ("pr", "pr"),
+    "render": ("render", "render_command"),
+    "check": ("check", "check_command"),
+    "cost": ("cost", "cost"),
+    "engines": ("engines", "engines"),
+    "explain": ("check", "explain"),
+    "admission": ("check", "admission_command"),
+    "new": ("new", "app"),
+    "local": ("local", "app"),
+    "versions": ("versions", "app"),
+    "doctor": ("doctor", "doctor"),
+    "toolchain": ("doctor", "toolchain"),
+}
+"""Command: its module, and the function or the group of commands there."""
 
-def build() -> typer.Typer:
-    """The application with every command."""
+
+def build(wanted: str | None = None) -> typer.Typer:
+    """The application: with the command that is wanted, or with all when there is none of that
+    name. Importing them takes longer than most of them run."""
     app = typer.Typer(
         name="tokenworks",
         cls=Commands,
@@ -43,26 +54,19 @@ def build() -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    app.command("up")(deploy.up)
-    app.command("down")(deploy.down)
-    app.command("preview")(deploy.preview)
-    app.command("env")(deploy.env)
-    app.command("chat")(chat.chat)
-    app.command("picks")(picks.picks)
-    app.command("promote")(promote.promote)
-    app.command("pr")(pr.pr)
-    app.command("render")(render.render_command)
-    app.command("check")(check.check_command)
-    app.command("cost")(cost.cost)
-    app.command("engines")(engines.engines)
-    app.command("explain")(check.explain)
-    app.command("admission")(check.admission_command)
-    app.add_typer(new.app, name="new")
-    app.add_typer(local.app, name="local")
-    app.add_typer(versions.app, name="versions")
-    app.command("doctor")(doctor.doctor)
-    app.command("toolchain")(doctor.toolchain)
+    app.callback()(_nothing)  # a group, though there may be one command alone
+    for name in [wanted] if wanted in _COMMANDS else _COMMANDS:
+        module, attribute = _COMMANDS[name]
+        found = getattr(import_module(f"tokenworks.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
     return app
+
+
+def _nothing() -> None:
+    """No option comes before the command."""
 
 
 def open_streams() -> None:
@@ -96,7 +100,7 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _told_to_end)
     try:
-        build()(prog_name="./tokenworks")
+        build(next(iter(sys.argv[1:]), None))(prog_name="./tokenworks")
     except TokenworksError as error:
         print(f"error: {masked(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)

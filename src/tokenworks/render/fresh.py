@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tokenworks.files import read_bytes
 from tokenworks.kept import Kept, code, content, digest, program
 from tokenworks.render import Part, RenderTools, all_of, delivery, parts, render
 from tokenworks.render.applications import outline
@@ -41,16 +42,19 @@ def _documents(folder: Path) -> list[str | bytes] | None:
     """Name, kind and content of everything in the folder; None where there is a link, or something
     that is no file, or is gone already."""
     found: list[str | bytes] = []
+    top, waiting = len(f"{folder}/"), [str(folder)]
     try:
-        for where, folders, names in os.walk(folder):
-            folders.sort()
-            for name in (*folders, *sorted(names)):
-                path = Path(where) / name
-                if path.is_symlink() or not (path.is_file() or path.is_dir()):
+        while waiting:
+            with os.scandir(waiting.pop()) as entries:
+                inside = sorted(entries, key=lambda entry: entry.name)
+            for entry in inside:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                    found += [entry.path[top:], "folder"]
+                elif entry.is_file(follow_symlinks=False):
+                    found += [entry.path[top:], "file", read_bytes(entry.path)]
+                else:
                     return None
-                kind = "folder" if path.is_dir() else "file"
-                found += [str(path.relative_to(folder)), kind]
-                found += [path.read_bytes()] if kind == "file" else []
     except OSError:
         return None
     return found

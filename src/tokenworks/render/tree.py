@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from tokenworks.errors import UsageError
-from tokenworks.files import replace_text
+from tokenworks.files import read_bytes, replace_text
 from tokenworks.kept import digest
 from tokenworks.render.release import Release
 
@@ -70,9 +70,15 @@ def tree(releases: Iterable[Release]) -> dict[str, str]:
 def _ours(folder: Path) -> dict[str, bytes]:
     """Files that an earlier rendering wrote: nobody else's file is ever touched."""
     head = HEADER.encode()
-    found = sorted(folder.rglob("*.yaml")) if folder.is_dir() else []
-    read = ((str(p.relative_to(folder)), p.read_bytes()) for p in found if p.is_file())
-    return {path: raw for path, raw in read if raw.startswith(head)}
+    top, found = len(f"{folder}/"), dict[str, bytes]()
+    for where, _, names in os.walk(folder):
+        for name in names:
+            path = f"{where}/{name}"
+            if name.endswith(".yaml") and os.path.isfile(path):  # noqa: PTH113 - there are many
+                raw = read_bytes(path)
+                if raw.startswith(head):
+                    found[path[top:]] = raw
+    return found
 
 
 def digests(files: Mapping[str, str]) -> dict[str, str]:
