@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
 
-from bench.helm import helm_commands
+from bench.helm import helm_commands, helmfile_command
 from bench.measure import ROUNDS, Row, Run, run, timed
 from bench.repository import ENVIRONMENTS, generate, one_change
 from local.toolchain import cache_dir
@@ -111,6 +111,16 @@ def _loop(made: Path) -> float:
         return timed(one_after_another) / len(commands)
 
 
+def _helmfile(made: Path) -> float:
+    """Seconds of each release where `helmfile template` renders the sample at once."""
+    sample = _sample(made)
+    with tempfile.TemporaryDirectory() as folder:
+        command = helmfile_command(sample, Path(folder))
+        own = {**os.environ, "HOME": folder}
+        whole = timed(lambda: subprocess.run(command, env=own, capture_output=True, check=True))
+        return whole / len(sample)
+
+
 def _again(here: Place) -> tuple[float, float]:
     """Medians: after a change of one file, and after none."""
     changed: list[float] = []
@@ -152,6 +162,7 @@ def measure() -> list[Row]:
         loops = [_loop(large.root)]
         cold, fewer = large.cold(), small.cold()
         loops.append(_loop(large.root))
+        helmfile = _helmfile(large.root) * RELEASES
         large.render()
         changed, same = _again(large)
         check = large.command("check", environment)
@@ -161,6 +172,8 @@ def measure() -> list[Row]:
     scaled = f"helm template, {SAMPLE} in a loop, scaled"
     return [
         Row(f"render {what}, nothing kept", cold.seconds, scaled, loop, "at most 0.2 times"),
+        Row("  the same, nothing kept", cold.seconds,
+            f"helmfile template, {SAMPLE} at once, scaled", helmfile),
         Row("  the same, after a change of one file", changed, scaled, loop, "under 1.5 s"),
         Row("  the same, after none", same, scaled, loop),
         Row("  the same, nothing kept", cold.seconds, f"{FEWER} releases", fewer.seconds,
