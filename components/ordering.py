@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 
-from components.objects import group_of
+from components.awaiting import group_of
 from tokenworks.spec.stack import Manifest
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import pulumi
 from pulumi_kubernetes.helm import v4 as helm
 
-from components.objects import KubernetesObject, group_of
+from components.awaiting import group_of
+from components.objects import KubernetesObject
 from components.ordering import tiers
 from tokenworks.render.release import RemoteChart
 from tokenworks.spec.stack import Manifest

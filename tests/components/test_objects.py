@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pulumi
@@ -20,6 +21,12 @@ from tests.components.recorder import crd, manifest, run, webhook
 
 SKIP, WAIT = "pulumi.com/skipAwait", "pulumi.com/waitFor"
 SERVICE: dict[str, Any] = {"service": {"name": "judge", "namespace": "judges"}}
+
+
+def waits(item: dict[str, Any]) -> list[str]:
+    """What the provider waits for."""
+    found: list[str] = json.loads(instructions(item)[WAIT])
+    return found
 
 
 @pytest.mark.parametrize(
@@ -47,8 +54,24 @@ def test_names_say_kind_namespace_and_name() -> None:
 
 def test_an_object_of_a_known_condition_is_awaited() -> None:
     gateway = manifest("Gateway", "x", "gateway.networking.k8s.io/v1", namespace="a")
-    assert instructions(gateway)[WAIT] == "condition=Programmed"
-    assert instructions(crd("example.com", "Thing", "v1"))[WAIT] == "condition=Established"
+    assert waits(gateway)[0] == "condition=Programmed"
+    assert waits(crd("example.com", "Thing", "v1"))[0] == "condition=Established"
+
+
+def test_what_is_awaited_has_the_metadata_that_was_applied() -> None:
+    """The provider takes an older one for it, unless its generation is older too."""
+    plain = manifest("Gateway", "x", "gateway.networking.k8s.io/v1", namespace="a")
+    labelled = copy.deepcopy(plain)
+    labelled["metadata"]["labels"] = {"version": "2"}
+    changed = copy.deepcopy(plain)
+    changed["spec"] = {"gatewayClassName": "other"}
+    for item in (plain, labelled):
+        digest = instructions(item)["tokenworks.dev/metadata"]
+        assert waits(item)[-1] == (
+            f"jsonpath={{.metadata.annotations['tokenworks.dev/metadata']}}={digest}"
+        )
+    assert waits(plain) != waits(labelled)
+    assert waits(plain) == waits(changed), "of the rest the generation tells"
 
 
 def test_a_kind_of_the_same_name_in_another_group_is_not() -> None:

@@ -95,7 +95,7 @@ class TestPins:
         extra = {name for name, program in pins().programs.items() if program.extra}
         assert (
             extra
-            == {"actionlint", "argocd", "conftest", "helm3"}
+            == {"actionlint", "argocd", "conftest", "helm3", "helmfile"}
             == {*pins().programs} - {*pins().needed}
         )
 
