@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from policies.engines import Program
-from policies.graph import Item
+from policies.graph import Graph, Item
 from policies.inventory import Inventory
 from policies.model import Context, Path, Severity, Violation, rule
 from policies.pods import Container, Pod
@@ -443,6 +443,21 @@ def _ingress_services(item: Item) -> Iterator[tuple[Path, Mapping[str, Any]]]:
             service = mapping(mapping(mapping(found).get("backend")).get("service"))
             if service:
                 yield ("spec", "rules", n, "http", "paths", m, "backend", "service"), service
+
+
+def entrances(graph: Graph) -> Iterator[tuple[Item, Path, str, str, object]]:
+    """Where requests come in from outside: the object, the path of its backend, and of the Service
+    that it leads to the namespace, the name, and the port as a number or a name."""
+    for item in graph.of_kind("Ingress"):
+        for path, service in _ingress_services(item):
+            port = mapping(service.get("port"))
+            given = port.get("number", port.get("name"))
+            yield item, path, item.namespace, str(service.get("name")), given
+    for item in graph.of_kind("HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute"):
+        for path, backend in backends(item):
+            if (backend.get("kind") or "Service") == "Service":
+                home = str(backend.get("namespace") or item.namespace)
+                yield item, path, home, str(backend.get("name")), backend.get("port")
 
 
 def _backend(

@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterator
 
 from policies.engines import Program
+from policies.graph import Item
 from policies.inventory import Inventory
-from policies.model import Context, Violation, rule
+from policies.model import Context, Path, Violation, rule
+from policies.pods import descend
+from policies.rules.references import entrances
 from policies.rules.shared import COMMIT, about, env_path, flag_path, hub_model, of_item
 from policies.tree import mapping, sequence, string_map
 
@@ -124,6 +127,63 @@ def group_port_exposed(inventory: Inventory, _context: Context) -> Iterator[Viol
                     item, ("spec", "ports", position),
                     f"leads from outside to {what} (port {number})",
                     "remove the port, or make the Service ClusterIP",
+                )  # fmt: skip
+    yield from _led_inside(inventory)
+    yield from _ray_heads(inventory)
+
+
+def _led_inside(inventory: Inventory) -> Iterator[Violation]:
+    """Ingresses and routes to a port of a group."""
+    for item, path, namespace, name, port in entrances(inventory.graph):
+        service = inventory.graph.find("Service", namespace, name)
+        if service is None:
+            # KubeRay makes the head's Service, under this name.
+            number, grouped = port, name.endswith("-head-svc") and port in _RAY_PORTS
+        else:
+            number = _target(service, port)
+            selector = string_map(service.spec.get("selector"))
+            grouped = _grouped(inventory, namespace, selector)
+        what = _INTERNAL.get(number) if isinstance(number, int) else None
+        if what and grouped:
+            yield of_item(
+                item, path, f"leads from outside to {what} (port {number} of Service {name})",
+                "remove this backend, and ask it from inside: kubectl port-forward",
+            )  # fmt: skip
+
+
+def _target(service: Item, port: object) -> object:
+    """The number behind a port of a Service: its target's, or its own where that has a name."""
+    for entry in map(mapping, sequence(service.spec.get("ports"))):
+        if port in (entry.get("port"), entry.get("name")):
+            target = entry.get("targetPort", entry.get("port"))
+            return target if isinstance(target, int) else entry.get("port")
+    return None
+
+
+_HEADS: tuple[Path, ...] = (
+    ("spec", "headGroupSpec"),
+    ("spec", "rayClusterConfig", "headGroupSpec"),
+    ("spec", "rayClusterSpec", "headGroupSpec"),
+)
+
+
+def _ray_heads(inventory: Inventory) -> Iterator[Violation]:
+    """Heads whose Service, or Ingress, KubeRay opens to the outside."""
+    for item in inventory.graph.of_kind("RayCluster", "RayService", "RayJob"):
+        for path in _HEADS:
+            head = mapping(descend(item.manifest, path))
+            kind = head.get("serviceType")
+            if kind in ("LoadBalancer", "NodePort"):
+                yield of_item(
+                    item, (*path, "serviceType"),
+                    f"opens Ray's head, its dashboard and its client port by a {kind}",
+                    "leave serviceType at ClusterIP",
+                )  # fmt: skip
+            if head.get("enableIngress") is True:
+                yield of_item(
+                    item, (*path, "enableIngress"),
+                    "leads from outside to Ray's dashboard, which runs jobs for whoever reaches it",
+                    "leave enableIngress out, and ask the dashboard by kubectl port-forward",
                 )  # fmt: skip
 
 
