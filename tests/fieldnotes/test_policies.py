@@ -69,11 +69,14 @@ class TestNetworkPolicies:
         assert "no NetworkPolicy protects it" in says("network-policy", [made])[0]
 
 
+TOKEN: Object = {
+    "name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}},
+}  # fmt: skip
+
+
 @pytest.mark.fieldnote(21)
 class TestSecrets:
     """Literals, placeholders that nobody fills in, and arguments that every process shows."""
-
-    TOKEN = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}
 
     @pytest.mark.parametrize(
         ("changes", "part"),
@@ -92,7 +95,7 @@ class TestSecrets:
 
     def test_a_reference_is_none(self) -> None:
         for carrier in CARRIERS.values():
-            assert says("plain-secret", [carrier(pod(engine(env=[self.TOKEN])))]) == []
+            assert says("plain-secret", [carrier(pod(engine(env=[TOKEN])))]) == []
 
     def test_what_kubernetes_does_not_expand_is_said(self) -> None:
         made = DEPLOYMENT(pod(engine(args=["--model", "/m", "--api-key", "$API_KEY"])))
