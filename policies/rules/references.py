@@ -78,7 +78,8 @@ def _named(
     "missing-config",
     "warning",
     "ConfigMaps and Secrets that pods read exist",
-    "A pod does not start before the ConfigMap and the Secret it reads are there.",
+    "A pod does not start before the ConfigMap and the Secret it reads are there: it stays in "
+    "CreateContainerConfigError, and no log says why.",
     "Add the object, correct the name, or say optional: true.",
     f"{_CONCEPTS}/configuration/configmap/",
     whole_set=True,
@@ -355,7 +356,8 @@ def listens(inventory: Inventory, pods: list[Pod], port: object) -> str | None:
     "service-port",
     "error",
     "Services lead to ports that pods serve",
-    "A Service whose target port no container serves refuses every connection.",
+    "A Service whose target port no container serves refuses every connection, and its pods count "
+    "as ready all the same.",
     "Write the name or the number of the container's port.",
     f"{_CONCEPTS}/services-networking/service/",
     whole_set=True,

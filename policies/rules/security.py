@@ -206,7 +206,8 @@ def _grouped(inventory: Inventory, namespace: str, selector: dict[str, str]) -> 
     "remote-code",
     "error",
     "Code of a model is run only at a pinned revision",
-    "--trust-remote-code runs what its owner pushed last, with the pod's credentials.",
+    "--trust-remote-code runs what the model's owner pushed last, with the pod's credentials and "
+    "on the cluster's network.",
     "Pin --revision (and --code-revision) to a commit that somebody has read, or leave the flag "
     "out.",
     _VLLM,
