@@ -24,6 +24,15 @@ _MOVING = re.compile(r"/(?:recommended|latest)(?:/|$)")
 )
 def node_image(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for item in inventory.graph.of_kind("EC2NodeClass"):
+        family = item.spec.get("amiFamily")
+        if "amiSelectorTerms" not in item.spec and family not in (None, "Custom"):
+            # Only the first versions of the API let it out; they take the newest of the family.
+            yield of_item(
+                item,
+                ("spec", "amiFamily"),
+                f"makes nodes of whatever image of {family} is the newest on that day",
+                "add amiSelectorTerms with the image's id, or with an alias and a version",
+            )
         for position, term in enumerate(map(mapping, sequence(item.spec.get("amiSelectorTerms")))):
             for key, value in term.items():
                 if isinstance(value, str) and _moves(key, value):

@@ -11,7 +11,16 @@ from policies.inventory import Inventory
 from policies.model import Context, Path, Violation, rule
 from policies.pods import descend
 from policies.rules.references import entrances
-from policies.rules.shared import COMMIT, about, env_path, flag_path, hub_model, of_item
+from policies.rules.shared import (
+    COMMIT,
+    INTERNAL,
+    RAY_PORTS,
+    about,
+    env_path,
+    flag_path,
+    hub_model,
+    of_item,
+)
 from policies.tree import mapping, sequence, string_map
 
 _PODS = "https://kubernetes.io/docs/concepts/security/pod-security-standards/"
@@ -40,15 +49,6 @@ def privileged_engine(inventory: Inventory, _context: Context) -> Iterator[Viola
             "is privileged: it sees every GPU of its node, and the node",
             "remove privileged; for RDMA, ask for the device and add IPC_LOCK",
         )  # fmt: skip
-
-
-_RAY_PORTS = {6379: "Ray's head", 8265: "Ray's dashboard", 10001: "Ray's client port"}
-_INTERNAL = {
-    **_RAY_PORTS, 29500: "the rendezvous of ranks", 29501: "the rendezvous of ranks",
-    29550: "the data ranks' own port", 5557: "KV events", 5600: "NIXL's side channel",
-    8998: "the bootstrap of transfers", 25000: "the rendezvous of ranks",
-}  # fmt: skip
-"""Ports that run code, or believe everything, for whoever reaches them."""
 
 
 @rule(
@@ -121,7 +121,7 @@ def group_port_exposed(inventory: Inventory, _context: Context) -> Iterator[Viol
             number = entry.get("targetPort", entry.get("port"))
             if not isinstance(number, int):
                 number = entry.get("port")
-            what = _INTERNAL.get(number) if isinstance(number, int) else None
+            what = INTERNAL.get(number) if isinstance(number, int) else None
             if what and _grouped(inventory, item.namespace, string_map(item.spec.get("selector"))):
                 yield of_item(
                     item, ("spec", "ports", position),
@@ -138,12 +138,12 @@ def _led_inside(inventory: Inventory) -> Iterator[Violation]:
         service = inventory.graph.find("Service", namespace, name)
         if service is None:
             # KubeRay makes the head's Service, under this name.
-            number, grouped = port, name.endswith("-head-svc") and port in _RAY_PORTS
+            number, grouped = port, name.endswith("-head-svc") and port in RAY_PORTS
         else:
             number = _target(service, port)
             selector = string_map(service.spec.get("selector"))
             grouped = _grouped(inventory, namespace, selector)
-        what = _INTERNAL.get(number) if isinstance(number, int) else None
+        what = INTERNAL.get(number) if isinstance(number, int) else None
         if what and grouped:
             yield of_item(
                 item, path, f"leads from outside to {what} (port {number} of Service {name})",

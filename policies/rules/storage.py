@@ -490,7 +490,8 @@ def hub_offline(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 def ephemeral_limit(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
         container = program.container
-        if program.engine is None or not program.needs_gpu or container.completed:
+        holds = program.needs_gpu or bool(program.accelerators)
+        if program.engine is None or not holds or container.completed:
             continue
         limits = mapping(mapping(container.spec.get("resources")).get("limits"))
         if "ephemeral-storage" in limits:
