@@ -37,6 +37,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Level]]] = {
         "serving-priority": "off",
         "weights-download": "off",
         "model-revision": "off",
+        "hub-offline": "off",
     },
     "prod": {"hub-offline": "off"},
     "strict": {},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -68,16 +69,26 @@ def _is_port(found: Mapping[str, Any], port: int, pod: Pod | None, protocol: str
         return True
     if isinstance(value, int):
         return value <= port <= (end if isinstance(end, int) else value)
-    return pod is None or port in _called(pod, str(value))
+    return pod is None or port in called(pod, str(value))
 
 
-def _called(pod: Pod, name: str) -> Iterator[int]:
+def called(pod: Pod, name: str) -> Iterator[int]:
+    """Numbers of a pod's ports of one name."""
     for container in pod.containers:
         for found in sequence(container.spec.get("ports")):
             if mapping(found).get("name") == name:
                 number = integer(mapping(found).get("containerPort"), 0)
                 if number is not None:
                     yield number
+
+
+def numbers_at(entry: Mapping[str, Any], pod: Pod) -> list[int]:
+    """The ports of a pod to which a Service's port leads."""
+    target = entry.get("targetPort", entry.get("port"))
+    if isinstance(target, str) and not target.isdecimal():
+        return list(dict.fromkeys(called(pod, target)))
+    number = integer(target, 0)
+    return [number] if number else []
 
 
 def lets_peer(graph: Graph, entry: Entry, peer: Pod) -> bool:
@@ -99,9 +110,29 @@ def _is_peer(graph: Graph, found: Mapping[str, Any], home: str, peer: Pod) -> bo
     elif not matches(mapping(spaces), _labels(graph, peer.namespace)):
         return False
     pods = found.get("podSelector")
-    if pods is None:
+    return pods is None or _may_match(mapping(pods), peer)
+
+
+_ADDED = re.compile(
+    r"(?:.*\.)?(?:workloads\.x-k8s\.io|disaggregatedset\.x-k8s\.io|leaderworkerset\.sigs\.k8s\.io|"
+    r"apps\.kubernetes\.io|statefulset\.kubernetes\.io|ray\.io|nvidia\.com|serving\.kserve\.io)/.+"
+)
+"""Labels that controllers add to pods, with values that nobody wrote down."""
+
+
+def _may_match(selector: Mapping[str, Any], peer: Pod) -> bool:
+    """Whether a pod has, or may get, the labels that are asked for."""
+    if matches(selector, peer.labels):
         return True
-    return matches(mapping(pods), peer.labels)
+    if not peer.labels_known:
+        return True
+    later = {
+        key: value
+        for key, value in string_map(selector.get("matchLabels")).items()
+        if key not in peer.labels and _ADDED.fullmatch(key)
+    }
+    rest = mapping(selector.get("matchLabels")).items() - later.items()
+    return bool(later) and matches({**selector, "matchLabels": dict(rest)}, peer.labels)
 
 
 def may_come_from(graph: Graph, entry: Entry, namespace: str) -> bool:

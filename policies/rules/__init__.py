@@ -13,6 +13,7 @@ from policies.rules import (
     images,
     memory,
     network,
+    nodes,
     parallel,
     pickers,
     ports,
@@ -23,6 +24,7 @@ from policies.rules import (
     rollout,
     routes,
     scaling,
+    scraping,
     secrets,
     security,
     service_links,
@@ -30,6 +32,7 @@ from policies.rules import (
     storage,
     traffic,
     transfer,
+    webhooks,
 )
 
 ALL: tuple[Rule, ...] = (
@@ -44,6 +47,7 @@ ALL: tuple[Rule, ...] = (
     *drivers.ALL,
     network.RULE,
     *traffic.ALL,
+    *scraping.ALL,
     secrets.RULE,
     service_links.RULE,
     shared_memory.RULE,
@@ -58,8 +62,10 @@ ALL: tuple[Rule, ...] = (
     *transfer.ALL,
     *groups.ALL,
     *queues.ALL,
+    *webhooks.ALL,
     *scaling.ALL,
     *disruption.ALL,
+    *nodes.ALL,
     *rdma.ALL,
     *security.ALL,
 )

@@ -191,7 +191,8 @@ def argument_json(inventory: Inventory, _context: Context) -> Iterator[Violation
     "Values of flags have their type, and numbers are ones that the engine takes",
     "A number that is none, or out of its range, stops the engine when it starts; so does a value "
     "that is given to a switch.",
-    "Correct the value.",
+    "Write a value of the type and range that the engine's --help gives; leave it out after a "
+    "switch.",
     "https://docs.vllm.ai/en/stable/cli/serve/",
 )
 def flag_value(inventory: Inventory, _context: Context) -> Iterator[Violation]:
@@ -243,8 +244,9 @@ def _notes(program: Program, wanted: str) -> Iterator[tuple[str, str, str]]:
     "unknown-flag",
     "error",
     "Flags are spelt as the engine spells them",
-    "An engine stops at a flag that it does not know.",
-    "Correct the spelling.",
+    "An engine stops at a flag that it does not know: the pod restarts again and again, and its "
+    "log says so between pages of help.",
+    "Write the flag as the engine's --help of that version does.",
     "https://docs.vllm.ai/en/stable/cli/serve/",
 )
 def unknown_flag(inventory: Inventory, _context: Context) -> Iterator[Violation]:
@@ -332,7 +334,8 @@ def _values(container: Container) -> Iterator[tuple[Path, str]]:
     "undefined-variable",
     "error",
     "Variables are defined before they are used",
-    "$(NAME) stays as it stands where no variable of that name was defined before it in the list.",
+    "$(NAME) stays as it stands where no variable of that name was defined before it in the list: "
+    "the engine looks for a model, or a peer, that is called $(NAME).",
     "Define the variable in env, above its first use.",
     _ENV,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from policies.inventory import Inventory
@@ -25,7 +26,8 @@ _FIELDS = {
     "Pools have one API group everywhere",
     "inference.networking.k8s.io and inference.networking.x-k8s.io are two kinds with one name: a "
     "route to the other one finds nothing, and fields of the other one are dropped.",
-    "Use inference.networking.k8s.io/v1 in the pool, in backendRefs and in roles.",
+    "Use inference.networking.k8s.io/v1 in the pool, in backendRefs, in roles and in Argo CD's "
+    "health checks.",
     _DOCS,
     whole_set=True,
 )
@@ -61,6 +63,26 @@ def pool_group(inventory: Inventory, _context: Context) -> Iterator[Violation]:
                     f"leads to InferencePool {name} of group {group}, which is of "
                     f"{pools[0].group}", f"write group: {pools[0].group}",
                 )  # fmt: skip
+    yield from _health(inventory)
+
+
+_HEALTH = re.compile(r"resource\.customizations\.health\.(inference\.[\w.-]+)_InferencePool")
+
+
+def _health(inventory: Inventory) -> Iterator[Violation]:
+    """Argo CD's health check of pools, where it is for the other group alone."""
+    groups = {item.group for item in inventory.graph.of_kind("InferencePool")}
+    for item in inventory.graph.of_kind("ConfigMap"):
+        data = mapping(item.manifest.get("data"))
+        checked = {m[1]: str(key) for key in data if (m := _HEALTH.fullmatch(str(key)))}
+        if checked and groups and groups.isdisjoint(checked):
+            group, key = next(iter(checked.items()))
+            yield of_item(
+                item, ("data", key),
+                f"checks the health of pools of {group}, and the pools are of "
+                f"{', '.join(sorted(groups))}: they count as healthy whatever they say",
+                f"write the check for {sorted(groups)[0]}_InferencePool",
+            )  # fmt: skip
 
 
 @rule(
@@ -100,9 +122,11 @@ def pool_rights(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 @rule(
     "pool-protocol",
     "error",
-    "Pools speak the engines' protocol",
-    "An engine that answers HTTP/1.1 refuses h2c: every request through the pool fails.",
-    "Leave appProtocol out, or write http; kubernetes.io/h2c is for engines that serve gRPC.",
+    "Pools speak the protocols of engines and pickers",
+    "An engine that answers HTTP/1.1 refuses h2c, and a picker that speaks gRPC is not understood "
+    "over HTTP/1.1: every request through the pool fails.",
+    "Leave the pool's appProtocol out, or write http; kubernetes.io/h2c is for engines that serve "
+    "gRPC. Write grpc on the port of the picker's Service.",
     _DOCS,
     whole_set=True,
 )
@@ -126,6 +150,38 @@ def pool_protocol(inventory: Inventory, _context: Context) -> Iterator[Violation
                 f"speaks h2c to {plain[0].title}, which answers HTTP/1.1",
                 "remove appProtocol, or write http",
             )  # fmt: skip
+    yield from _pickers(inventory)
+
+
+_NO_GRPC = frozenset({"http", "HTTP", "https", "HTTPS", "kubernetes.io/ws", "kubernetes.io/wss"})
+
+
+def _pickers(inventory: Inventory) -> Iterator[Violation]:
+    """Services of pickers whose port says another protocol than gRPC, which gateways speak."""
+    graph = inventory.graph
+    istio = _istio(inventory)
+    for pool in graph.of_kind("InferencePool"):
+        _, ref = picker_of(pool.spec)
+        service = graph.find("Service", pool.namespace, str(ref.get("name")))
+        asked = ref.get("portNumber") or mapping(ref.get("port")).get("number", 9002)
+        ports = enumerate(map(mapping, sequence(service.spec.get("ports")))) if service else ()
+        for position, port in ports:
+            said, name = port.get("appProtocol"), str(port.get("name") or "")
+            if service is None or port.get("port") != asked:
+                continue
+            if said in _NO_GRPC:
+                yield of_item(
+                    service, ("spec", "ports", position, "appProtocol"),
+                    f"is the picker of InferencePool {pool.name}, which is asked by gRPC, and its "
+                    f"port says {said}", "write appProtocol: grpc",
+                )  # fmt: skip
+            elif istio and said is None and re.match(r"https?(-|$)", name):
+                yield of_item(
+                    service, ("spec", "ports", position, "name"),
+                    f"is the picker of InferencePool {pool.name}, which is asked by gRPC, and "
+                    f"Istio reads HTTP/1.1 from the name of its port ({name})",
+                    "call the port grpc, or write appProtocol: grpc",
+                )  # fmt: skip
 
 
 @rule(
@@ -140,11 +196,7 @@ def pool_protocol(inventory: Inventory, _context: Context) -> Iterator[Violation
 )
 def picker_tls(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     graph = inventory.graph
-    istio = any(
-        str(item.spec.get("gatewayClassName")).startswith("istio")
-        for item in graph.of_kind("Gateway")
-    )
-    if not istio:
+    if not _istio(inventory):
         return
     rules = {str(item.spec.get("host")).split(".")[0] for item in graph.of_kind("DestinationRule")}
     for pool in graph.of_kind("InferencePool"):
@@ -164,6 +216,14 @@ def picker_tls(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             "is for it", f"add a DestinationRule for {name} with tls: {{mode: SIMPLE, "
             "insecureSkipVerify: true}",
         )  # fmt: skip
+
+
+def _istio(inventory: Inventory) -> bool:
+    """Whether a gateway of the set is Istio's."""
+    return any(
+        str(item.spec.get("gatewayClassName")).startswith("istio")
+        for item in inventory.graph.of_kind("Gateway")
+    )
 
 
 def _plain(inventory: Inventory, namespace: str, spec: object) -> bool:

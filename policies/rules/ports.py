@@ -53,7 +53,7 @@ def _others(program: Program) -> set[int]:
     "error",
     "Probes ask the port that the engine serves",
     "A probe of a port where nobody listens never passes: the pod never gets ready, or is killed.",
-    "Name the container's port in the probe.",
+    "Name the container's port in the probe (port: http), and let that be the port of --port.",
     f"{_PROBES}#use-a-named-port",
     across=True,
 )
@@ -100,7 +100,7 @@ def _opens(program: Program, number: int) -> bool:
     "warning",
     "Declared ports are those that the engine serves",
     "A Service, a pool or a policy that uses the port's name leads to where nobody listens.",
-    "Declare the port of --port.",
+    "Declare the containerPort that --port says, or that the engine takes where nothing is said.",
     "https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#ports",
     across=True,
 )
@@ -145,7 +145,7 @@ _PATHS = {
     "Probes ask a path that the engine has",
     "An engine answers 404 to a path that it does not have: the pod never gets ready, or is "
     "killed.",
-    "Ask /health.",
+    "Ask /health, which the engine answers once it can serve, or another path that it has.",
     "https://docs.vllm.ai/en/stable/serving/openai_compatible_server/",
 )
 def probe_path(inventory: Inventory, _context: Context) -> Iterator[Violation]:
@@ -215,7 +215,7 @@ def progress_deadline(inventory: Inventory, _context: Context) -> Iterator[Viola
     "Shutdown timeouts are given to versions that know them",
     "An engine stops at a flag that it does not know: the one that should save streams keeps it "
     "from starting.",
-    "Leave the flag out, or use a version that has it.",
+    "Leave the flag out, or use an image of a version that has it.",
     "https://docs.vllm.ai/en/stable/cli/serve/",
 )
 def shutdown_flag(inventory: Inventory, _context: Context) -> Iterator[Violation]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
+from policies.engines import is_accelerator
 from policies.graph import Item
 from policies.inventory import Inventory
 from policies.model import Context, Violation, rule
 from policies.pods import Pod
-from policies.rules.shared import of_item
-from policies.tree import at, mapping, sequence, string_map, strings
+from policies.rules.shared import of_item, pods_of_group, replicas_of
+from policies.tree import at, mapping, quantity, sequence, string_map, strings
 
 _DOCS = "https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/"
 _QUEUE = "kueue.x-k8s.io/queue-name"
@@ -134,8 +136,10 @@ def _serves(inventory: Inventory, pod: Pod) -> bool:
     "warning",
     "Queues of serving do not preempt among equals",
     "With LowerOrNewerEqualPriority an older workload evicts newer ones of its own priority: a "
-    "model that waits takes the GPUs of one that serves, its own rollout's among them.",
-    "Set preemption.withinClusterQueue to Never, or to LowerPriority, in queues of serving.",
+    "model that waits takes the GPUs of one that serves, its own rollout's among them. A queue of "
+    "the cohort that reclaims from Any takes back what serving borrowed, whatever its priority.",
+    "Set preemption.withinClusterQueue to Never, or to LowerPriority, in queues of serving, and "
+    "reclaimWithinCohort to LowerPriority in those that share their cohort.",
     "https://kueue.sigs.k8s.io/docs/concepts/preemption/",
     whole_set=True,
 )
@@ -154,6 +158,78 @@ def queue_preemption(inventory: Inventory, _context: Context) -> Iterator[Violat
                 f"{pod.name} serves in it",
                 "set withinClusterQueue: Never",
             )
+    yield from _reclaimed(inventory)
+
+
+def _reclaimed(inventory: Inventory) -> Iterator[Violation]:
+    """Queues that take back what serving certainly borrows, whatever its priority is."""
+    borrowers = {queue.index: queue for _, queue in _queued(inventory)}
+    told: set[int] = set()
+    for queue in borrowers.values():
+        cohort, serving = _cohort(queue), _borrowing(inventory, queue)
+        for other in inventory.graph.of_kind("ClusterQueue"):
+            takes = mapping(other.spec.get("preemption")).get("reclaimWithinCohort")
+            if other.index in told or other.index == queue.index or takes != "Any":
+                continue
+            if cohort and _cohort(other) == cohort and serving is not None:
+                told.add(other.index)
+                yield of_item(
+                    other,
+                    ("spec", "preemption", "reclaimWithinCohort"),
+                    f"takes back from workloads of any priority, and {serving.kind} {serving.name} "
+                    f"serves on GPUs that ClusterQueue {queue.name} borrows",
+                    "set reclaimWithinCohort: LowerPriority, or give serving's queue the quota "
+                    "that it uses",
+                )
+
+
+def _cohort(queue: Item) -> str:
+    return str(queue.spec.get("cohortName") or queue.spec.get("cohort") or "")
+
+
+def _borrowing(inventory: Inventory, queue: Item) -> Pod | None:
+    """A pod that serves, where those of its queue ask for more than the queue's own quota."""
+    asked: dict[str, Fraction] = {}
+    serving: dict[str, Pod] = {}
+    for pod, home in _queued(inventory):
+        if home.index != queue.index or not _serves(inventory, pod):
+            continue
+        for name, amount in _accelerators(pod):
+            asked[name] = asked.get(name, Fraction(0)) + amount * _copies(pod)
+            serving[name] = pod
+    for name, amount in asked.items():
+        quota = _quota(queue, name)
+        if quota is not None and amount > quota:
+            return serving[name]
+    return None
+
+
+def _accelerators(pod: Pod) -> Iterator[tuple[str, Fraction]]:
+    for container in pod.containers:
+        for name, value in mapping(at(container.spec, "resources", "limits")).items():
+            amount = quantity(value)
+            if amount is not None and is_accelerator(str(name)):
+                yield str(name), amount
+
+
+def _copies(pod: Pod) -> int:
+    """Pods of a template."""
+    size = pods_of_group(pod)
+    each = 1 if size is None or pod.role == "leader" else size - 1 if pod.role == "worker" else size
+    return replicas_of(pod) * each
+
+
+def _quota(queue: Item, resource: str) -> Fraction | None:
+    """What a queue has of a resource; None where it does not cover it, or does not say."""
+    amounts = [
+        quantity(mapping(entry).get("nominalQuota"))
+        for group in sequence(queue.spec.get("resourceGroups"))
+        for flavor in sequence(mapping(group).get("flavors"))
+        for entry in sequence(mapping(flavor).get("resources"))
+        if mapping(entry).get("name") == resource
+    ]
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known, Fraction(0)) if known and len(known) == len(amounts) else None
 
 
 ALL = (queue_coverage, queue_label, serving_priority, queue_preemption)

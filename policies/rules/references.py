@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from policies.engines import Program
-from policies.graph import Item
+from policies.graph import Graph, Item
 from policies.inventory import Inventory
 from policies.model import Context, Path, Severity, Violation, rule
 from policies.pods import Container, Pod
 from policies.pools import labels_of, picker_of, ports_of
-from policies.rules.shared import absent, instead, of_item, of_pod
+from policies.rules.shared import INTERNAL, absent, instead, of_item, of_pod
 from policies.tree import at, mapping, sequence, string_map
 
 _CONCEPTS = "https://kubernetes.io/docs/concepts"
@@ -78,7 +78,8 @@ def _named(
     "missing-config",
     "warning",
     "ConfigMaps and Secrets that pods read exist",
-    "A pod does not start before the ConfigMap and the Secret it reads are there.",
+    "A pod does not start before the ConfigMap and the Secret it reads are there: it stays in "
+    "CreateContainerConfigError, and no log says why.",
     "Add the object, correct the name, or say optional: true.",
     f"{_CONCEPTS}/configuration/configmap/",
     whole_set=True,
@@ -310,8 +311,10 @@ def _shown(labels: Mapping[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
-def _declared(pod: Pod) -> tuple[set[str], set[int], bool]:
-    """Names and numbers of a pod's ports, and whether every container declares its own."""
+def _declared(inventory: Inventory, pod: Pod) -> tuple[set[str], set[int], bool]:
+    """Names and numbers of a pod's ports, and whether every container declares its own, or is an
+    engine whose port is known."""
+    known = {id(p.container.spec) for p in inventory.of_pod(pod) if _is_plain_server(p)}
     names: set[str] = set()
     numbers: set[int] = set()
     complete = True
@@ -319,7 +322,8 @@ def _declared(pod: Pod) -> tuple[set[str], set[int], bool]:
         if container.kind in ("init", "ephemeral"):
             continue
         ports = sequence(container.spec.get("ports"))
-        complete = complete and bool(ports) and not container.completed
+        told = bool(ports) or id(container.spec) in known
+        complete = complete and told and not container.completed
         for port in ports:
             entry = mapping(port)
             if entry.get("name"):
@@ -327,6 +331,18 @@ def _declared(pod: Pod) -> tuple[set[str], set[int], bool]:
             if isinstance(entry.get("containerPort"), int):
                 numbers.add(int(entry["containerPort"]))
     return names, numbers, complete
+
+
+def _is_plain_server(program: Program) -> bool:
+    """Whether it serves on one port, which its command line says."""
+    plain = program.line.engine in ("vllm", "sglang", "tgi", "llamacpp")
+    return plain and program.mode == "server" and program.port is not None
+
+
+def _opens(program: Program, number: int) -> bool:
+    """Whether a program may open a port that it does not declare: what it is told, or groups do."""
+    told = [*program.line.words, *(value or "" for value in program.container.env.values())]
+    return number in INTERNAL or any(str(number) in text for text in told)
 
 
 def _programs(inventory: Inventory, pod: Pod) -> list[Program]:
@@ -338,7 +354,7 @@ def listens(inventory: Inventory, pods: list[Pod], port: object) -> str | None:
     unclear = not isinstance(port, int | str) or re.search(r"[${}<>]", str(port))
     if not pods or any(pod.completed for pod in pods) or unclear:
         return None
-    facts = [_declared(pod) for pod in pods]
+    facts = [_declared(inventory, pod) for pod in pods]
     if isinstance(port, str) and not port.isdigit():
         every = sorted({name for names, _, _ in facts for name in names})
         shown = f" ({', '.join(every)})" if every else ""
@@ -348,14 +364,18 @@ def listens(inventory: Inventory, pods: list[Pod], port: object) -> str | None:
     declared = {n for _, numbers, _ in facts for n in numbers}
     if number in served | declared or not all(complete for _, _, complete in facts):
         return None
-    return f"its pods serve on {', '.join(map(str, sorted(declared)))}"
+    if not declared and any(_opens(p, number) for pod in pods for p in _programs(inventory, pod)):
+        return None
+    known = declared or {port for port in served if port is not None}
+    return f"its pods serve on {', '.join(map(str, sorted(known)))}"
 
 
 @rule(
     "service-port",
     "error",
     "Services lead to ports that pods serve",
-    "A Service whose target port no container serves refuses every connection.",
+    "A Service whose target port no container serves refuses every connection, and its pods count "
+    "as ready all the same.",
     "Write the name or the number of the container's port.",
     f"{_CONCEPTS}/services-networking/service/",
     whole_set=True,
@@ -443,6 +463,21 @@ def _ingress_services(item: Item) -> Iterator[tuple[Path, Mapping[str, Any]]]:
             service = mapping(mapping(mapping(found).get("backend")).get("service"))
             if service:
                 yield ("spec", "rules", n, "http", "paths", m, "backend", "service"), service
+
+
+def entrances(graph: Graph) -> Iterator[tuple[Item, Path, str, str, object]]:
+    """Where requests come in from outside: the object, the path of its backend, and of the Service
+    that it leads to the namespace, the name, and the port as a number or a name."""
+    for item in graph.of_kind("Ingress"):
+        for path, service in _ingress_services(item):
+            port = mapping(service.get("port"))
+            given = port.get("number", port.get("name"))
+            yield item, path, item.namespace, str(service.get("name")), given
+    for item in graph.of_kind("HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute"):
+        for path, backend in backends(item):
+            if (backend.get("kind") or "Service") == "Service":
+                home = str(backend.get("namespace") or item.namespace)
+                yield item, path, home, str(backend.get("name")), backend.get("port")
 
 
 def _backend(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from policies.engines import Program, repository_of
 from policies.graph import Item
 from policies.inventory import Inventory
 from policies.model import Context, Path, Severity, Violation, rule
@@ -38,17 +39,27 @@ def _serves(inventory: Inventory, namespace: str, backend: Mapping[str, Any]) ->
 
 
 def serves_models(inventory: Inventory, namespace: str, name: str) -> bool:
-    """Whether a Service of the set selects engines."""
+    """Whether a Service of the set selects engines, or a router in front of some."""
     service = inventory.graph.find("Service", namespace, name)
     if service is None:
         return False
     selector = string_map(service.spec.get("selector"))
-    return any(
-        program.mode == "server"
-        and selector
-        and selector.items() <= program.container.pod.labels.items()
-        for program in inventory.in_namespace(namespace)
-    )
+    programs = inventory.in_namespace(namespace)
+    behind = [p for p in programs if selector.items() <= p.container.pod.labels.items()]
+    if not selector or not behind:
+        return False
+    routed = any(map(_asks_engines, behind)) and any(p.mode == "server" for p in programs)
+    return routed or any(program.mode == "server" for program in behind)
+
+
+_ROUTER_IMAGE = re.compile(r"(?:^|[/-])(?:router|sgl-model-gateway)$")
+_ROUTER_COMMAND = re.compile(r"\b(?:sglang_router|vllm-router|vllm_router|launch_router)\b")
+
+
+def _asks_engines(program: Program) -> bool:
+    """Whether it hands requests on to engines, and their answers back."""
+    image = repository_of(program.container.image).lower()
+    return bool(_ROUTER_IMAGE.search(image) or _ROUTER_COMMAND.search(program.command.text))
 
 
 def _rules(inventory: Inventory) -> Iterator[tuple[Item, Path, Mapping[str, Any]]]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
+from policies.engines import Program
 from policies.graph import Item
 from policies.inventory import Inventory
 from policies.model import Context, Path, Violation, rule
 from policies.rules.shared import of_item
-from policies.tree import is_mapping, is_sequence, mapping, sequence
+from policies.tree import is_mapping, is_sequence, mapping, quantity, sequence
 from tokenworks.catalog.commandline import grammars
 
 _HPA = "https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/"
@@ -119,6 +121,12 @@ def _near(name: str, known: str) -> bool:
 
 def _scaled(inventory: Inventory, item: Item) -> str | None:
     """The engine that a scaler scales, as its container is called."""
+    program = _target(inventory, item)
+    return program.title if program else None
+
+
+def _target(inventory: Inventory, item: Item) -> Program | None:
+    """The engine that a scaler scales."""
     ref = mapping(item.spec.get("scaleTargetRef"))
     kind, name = str(ref.get("kind") or "Deployment"), str(ref.get("name"))
     for program in inventory.in_namespace(item.namespace):
@@ -126,7 +134,7 @@ def _scaled(inventory: Inventory, item: Item) -> str | None:
         if (pod.kind, pod.name) == (kind, name) and (
             program.needs_gpu and program.mode == "server"
         ):
-            return program.title
+            return program
     return None
 
 
@@ -202,4 +210,92 @@ def metric_average(inventory: Inventory, _context: Context) -> Iterator[Violatio
                 )  # fmt: skip
 
 
-ALL = (metric_names, scale_on_cpu, metric_average)
+@rule(
+    "metric-ceiling",
+    "warning",
+    "Thresholds are below what the metric can reach",
+    "The use of the KV cache is a share from 0 to 1, and no more requests run than --max-num-seqs "
+    "lets in: a threshold above that is never passed, and the scaler or the alert never acts.",
+    "Write shares as 0.8, not 80, and running requests below --max-num-seqs.",
+    _METRICS,
+    whole_set=True,
+)
+def metric_ceiling(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    for item, path, name, threshold, shown in _thresholds(inventory):
+        ceiling, why = _ceiling(inventory, item, name)
+        if ceiling is not None and threshold > ceiling:
+            yield of_item(
+                item, path,
+                f"waits for {name} above {shown}, and it never passes {ceiling} ({why})",
+                "write 0.8 for 80 %" if ceiling == 1 else f"write less than {ceiling}",
+            )  # fmt: skip
+
+
+def _shares() -> frozenset[str]:
+    """Names of the gauges that go from 0 to 1, of all versions, with a colon."""
+    found: set[str] = set()
+    for engine in ("vllm", "sglang"):
+        facts = grammars()[engine].facts
+        found.add(str(facts["metrics"]["kvUsage"]))
+        found |= {str(old["names"].get("kvUsage")) for old in facts["metricsBefore"]}
+    return frozenset(name for name in found if ":" in name)
+
+
+def _ceiling(inventory: Inventory, item: Item, name: str) -> tuple[int | None, str]:
+    if name in _shares():
+        return 1, "a share"
+    program = _target(inventory, item) if name == "vllm:num_requests_running" else None
+    most = program.line.value("max-num-seqs") if program else None
+    if isinstance(most, int) and not isinstance(most, bool):
+        return most, "--max-num-seqs"
+    return None, ""
+
+
+_GAUGE = r"((?:vllm|sglang)[:_][a-z0-9_]+)(?:\{[^{}]*\})?(?:\[\w+\])?"
+_ALONE = re.compile(rf"\s*(sum|avg|max|min|max_over_time|avg_over_time)?[\s(]*{_GAUGE}[\s)]*")
+_COMPARED = re.compile(rf"{_GAUGE}[\s)]*>=?\s*(\d+(?:\.\d+)?)(?![\w.*/])(?!\s*[*/])")
+
+
+def _colon(name: str) -> str:
+    """The gauge's own name: adapters write an underscore for the colon."""
+    return re.sub(r"^(vllm|sglang)_", r"\1:", name)
+
+
+def _thresholds(inventory: Inventory) -> Iterator[tuple[Item, Path, str, Fraction, str]]:
+    """Comparisons of one gauge by itself with a number: the gauge, the number, as it is written."""
+    graph = inventory.graph
+    for item in graph.of_kind("ScaledObject"):
+        for position, trigger in enumerate(map(mapping, sequence(item.spec.get("triggers")))):
+            data = mapping(trigger.get("metadata"))
+            match = _ALONE.fullmatch(str(data.get("query") or ""))
+            number = quantity(data.get("threshold"))
+            summed = (
+                match is not None and match[1] == "sum" and trigger.get("metricType") == "Value"
+            )
+            if match and number is not None and not summed:
+                path = ("spec", "triggers", position, "metadata", "threshold")
+                yield item, path, _colon(match[2]), number, str(data["threshold"])
+    for item in graph.of_kind("HorizontalPodAutoscaler"):
+        yield from _of_hpa(item)
+    for item in graph.of_kind("PrometheusRule"):
+        for path, text in _texts(item.spec.get("groups"), ("spec", "groups")):
+            for match in _COMPARED.finditer(text) if path[-1] == "expr" else ():
+                number = quantity(match[2])
+                if number is not None and _colon(match[1]) in _shares() and "sum" not in text:
+                    yield item, path, _colon(match[1]), number, match[2]
+
+
+def _of_hpa(item: Item) -> Iterator[tuple[Item, Path, str, Fraction, str]]:
+    for position, metric in enumerate(map(mapping, sequence(item.spec.get("metrics")))):
+        for key in ("pods", "external", "object"):
+            source = mapping(metric.get(key))
+            target = mapping(source.get("target"))
+            for field in ("averageValue",) if key != "object" else ("averageValue", "value"):
+                number = quantity(target.get(field))
+                name = str(mapping(source.get("metric")).get("name") or "")
+                if number is not None:
+                    path = ("spec", "metrics", position, key, "target", field)
+                    yield item, path, _colon(name), number, str(target[field])
+
+
+ALL = (metric_names, scale_on_cpu, metric_average, metric_ceiling)

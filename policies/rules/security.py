@@ -6,9 +6,21 @@ import re
 from collections.abc import Iterator
 
 from policies.engines import Program
+from policies.graph import Item
 from policies.inventory import Inventory
-from policies.model import Context, Violation, rule
-from policies.rules.shared import COMMIT, about, env_path, flag_path, hub_model, of_item
+from policies.model import Context, Path, Violation, rule
+from policies.pods import descend
+from policies.rules.references import entrances
+from policies.rules.shared import (
+    COMMIT,
+    INTERNAL,
+    RAY_PORTS,
+    about,
+    env_path,
+    flag_path,
+    hub_model,
+    of_item,
+)
 from policies.tree import mapping, sequence, string_map
 
 _PODS = "https://kubernetes.io/docs/concepts/security/pod-security-standards/"
@@ -37,15 +49,6 @@ def privileged_engine(inventory: Inventory, _context: Context) -> Iterator[Viola
             "is privileged: it sees every GPU of its node, and the node",
             "remove privileged; for RDMA, ask for the device and add IPC_LOCK",
         )  # fmt: skip
-
-
-_RAY_PORTS = {6379: "Ray's head", 8265: "Ray's dashboard", 10001: "Ray's client port"}
-_INTERNAL = {
-    **_RAY_PORTS, 29500: "the rendezvous of ranks", 29501: "the rendezvous of ranks",
-    29550: "the data ranks' own port", 5557: "KV events", 5600: "NIXL's side channel",
-    8998: "the bootstrap of transfers", 25000: "the rendezvous of ranks",
-}  # fmt: skip
-"""Ports that run code, or believe everything, for whoever reaches them."""
 
 
 @rule(
@@ -118,12 +121,69 @@ def group_port_exposed(inventory: Inventory, _context: Context) -> Iterator[Viol
             number = entry.get("targetPort", entry.get("port"))
             if not isinstance(number, int):
                 number = entry.get("port")
-            what = _INTERNAL.get(number) if isinstance(number, int) else None
+            what = INTERNAL.get(number) if isinstance(number, int) else None
             if what and _grouped(inventory, item.namespace, string_map(item.spec.get("selector"))):
                 yield of_item(
                     item, ("spec", "ports", position),
                     f"leads from outside to {what} (port {number})",
                     "remove the port, or make the Service ClusterIP",
+                )  # fmt: skip
+    yield from _led_inside(inventory)
+    yield from _ray_heads(inventory)
+
+
+def _led_inside(inventory: Inventory) -> Iterator[Violation]:
+    """Ingresses and routes to a port of a group."""
+    for item, path, namespace, name, port in entrances(inventory.graph):
+        service = inventory.graph.find("Service", namespace, name)
+        if service is None:
+            # KubeRay makes the head's Service, under this name.
+            number, grouped = port, name.endswith("-head-svc") and port in RAY_PORTS
+        else:
+            number = _target(service, port)
+            selector = string_map(service.spec.get("selector"))
+            grouped = _grouped(inventory, namespace, selector)
+        what = INTERNAL.get(number) if isinstance(number, int) else None
+        if what and grouped:
+            yield of_item(
+                item, path, f"leads from outside to {what} (port {number} of Service {name})",
+                "remove this backend, and ask it from inside: kubectl port-forward",
+            )  # fmt: skip
+
+
+def _target(service: Item, port: object) -> object:
+    """The number behind a port of a Service: its target's, or its own where that has a name."""
+    for entry in map(mapping, sequence(service.spec.get("ports"))):
+        if port in (entry.get("port"), entry.get("name")):
+            target = entry.get("targetPort", entry.get("port"))
+            return target if isinstance(target, int) else entry.get("port")
+    return None
+
+
+_HEADS: tuple[Path, ...] = (
+    ("spec", "headGroupSpec"),
+    ("spec", "rayClusterConfig", "headGroupSpec"),
+    ("spec", "rayClusterSpec", "headGroupSpec"),
+)
+
+
+def _ray_heads(inventory: Inventory) -> Iterator[Violation]:
+    """Heads whose Service, or Ingress, KubeRay opens to the outside."""
+    for item in inventory.graph.of_kind("RayCluster", "RayService", "RayJob"):
+        for path in _HEADS:
+            head = mapping(descend(item.manifest, path))
+            kind = head.get("serviceType")
+            if kind in ("LoadBalancer", "NodePort"):
+                yield of_item(
+                    item, (*path, "serviceType"),
+                    f"opens Ray's head, its dashboard and its client port by a {kind}",
+                    "leave serviceType at ClusterIP",
+                )  # fmt: skip
+            if head.get("enableIngress") is True:
+                yield of_item(
+                    item, (*path, "enableIngress"),
+                    "leads from outside to Ray's dashboard, which runs jobs for whoever reaches it",
+                    "leave enableIngress out, and ask the dashboard by kubectl port-forward",
                 )  # fmt: skip
 
 
@@ -146,7 +206,8 @@ def _grouped(inventory: Inventory, namespace: str, selector: dict[str, str]) -> 
     "remote-code",
     "error",
     "Code of a model is run only at a pinned revision",
-    "--trust-remote-code runs what its owner pushed last, with the pod's credentials.",
+    "--trust-remote-code runs what the model's owner pushed last, with the pod's credentials and "
+    "on the cluster's network.",
     "Pin --revision (and --code-revision) to a commit that somebody has read, or leave the flag "
     "out.",
     _VLLM,

@@ -14,6 +14,14 @@ from policies.pods import Pod
 from policies.tree import integer, mapping, sequence
 from tokenworks.catalog.commandline import grammars
 
+RAY_PORTS = {6379: "Ray's head", 8265: "Ray's dashboard", 10001: "Ray's client port"}
+INTERNAL = {
+    **RAY_PORTS, 29500: "the rendezvous of ranks", 29501: "the rendezvous of ranks",
+    29550: "the data ranks' own port", 5557: "KV events", 5600: "NIXL's side channel",
+    8998: "the bootstrap of transfers", 25000: "the rendezvous of ranks",
+}  # fmt: skip
+"""Ports that run code, or believe everything, for whoever reaches them."""
+
 _FLAG = re.compile(r"(?:^|[\s'\"])--?([A-Za-z][\w.-]*)")
 
 

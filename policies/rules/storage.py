@@ -171,8 +171,9 @@ def claim_surge(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     "missing-volume",
     "error",
     "Mounts name volumes of their pod",
-    "The API server refuses a pod whose mount names no volume.",
-    "Add the volume, or correct the name.",
+    "The API server refuses a pod whose mount names no volume: the Deployment is accepted, and its "
+    "pods are never made.",
+    "Add the volume to the pod, or correct the name in volumeMounts.",
     "https://kubernetes.io/docs/concepts/storage/volumes/",
 )
 def missing_volume(inventory: Inventory, _context: Context) -> Iterator[Violation]:
@@ -208,8 +209,9 @@ def _templates(pod: Pod) -> set[str]:
 @rule(
     "missing-claim",
     "warning",
-    "Claims exist",
-    "A pod waits for a claim that nobody makes, and stays Pending for ever.",
+    "Claims that pods mount exist",
+    "A pod waits for a claim that nobody makes, and stays Pending for ever, its GPUs asked for and "
+    "not used.",
     "Make the PersistentVolumeClaim, or correct its name.",
     _VOLUMES,
     whole_set=True,
@@ -462,7 +464,7 @@ def _options(program: Program) -> frozenset[str]:
     "Engines with local weights do not ask the hub",
     "An engine that has its weights still asks the hub for newer ones, and does not start when the "
     "hub cannot be reached.",
-    "Set HF_HUB_OFFLINE=1.",
+    "Set HF_HUB_OFFLINE=1 in the engine's env, once a Job has filled the cache.",
     _HUB,
 )
 def hub_offline(inventory: Inventory, _context: Context) -> Iterator[Violation]:
@@ -488,7 +490,8 @@ def hub_offline(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 def ephemeral_limit(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
         container = program.container
-        if program.engine is None or not program.needs_gpu or container.completed:
+        holds = program.needs_gpu or bool(program.accelerators)
+        if program.engine is None or not holds or container.completed:
             continue
         limits = mapping(mapping(container.spec.get("resources")).get("limits"))
         if "ephemeral-storage" in limits:

@@ -15,8 +15,16 @@ from policies.pools import labels_of, numbers_of, picker_of
 from policies.rules.references import backends
 from policies.rules.shared import of_item, of_pod, pods_of_group
 from policies.rules.storage import fetched_weights
-from policies.rules.transfer import connectors, side_port
-from policies.traffic import Entry, entries, lets_port, may_come_from, reaches, selecting
+from policies.rules.transfer import asked_ports, way_of
+from policies.traffic import (
+    Entry,
+    entries,
+    lets_port,
+    may_come_from,
+    numbers_at,
+    reaches,
+    selecting,
+)
 from policies.tree import mapping, sequence, string_map
 
 _DOCS = "https://kubernetes.io/docs/concepts/services-networking/network-policies/"
@@ -99,7 +107,7 @@ def _behind_gateways(inventory: Inventory) -> Iterator[Violation]:
             if (ref.get("kind") or "Gateway") == "Gateway"
         )
         for _, backend in backends(route):
-            for pod, port in _targets(graph, route, backend) if homes else ():
+            for pod, port in _targets(inventory, route, backend) if homes else ():
                 rules = list(entries(selecting(graph, pod, "Ingress"), "Ingress"))
                 open_to = [e for e in rules if lets_port(e, port, pod)]
                 reached = any(may_come_from(graph, e, home) for e in open_to for home in homes)
@@ -116,11 +124,16 @@ def _behind_gateways(inventory: Inventory) -> Iterator[Violation]:
                 )
 
 
-def _targets(graph: Graph, route: Item, backend: Mapping[str, Any]) -> Iterator[tuple[Pod, int]]:
+def _targets(
+    inventory: Inventory, route: Item, backend: Mapping[str, Any]
+) -> Iterator[tuple[Pod, int]]:
     """Pods behind a backend with the ports that the Gateway asks: engines, and their picker."""
+    graph = inventory.graph
     namespace = str(backend.get("namespace") or route.namespace)
     kind, name = str(backend.get("kind") or "Service"), str(backend.get("name"))
     item = graph.find(kind, namespace, name)
+    if item is not None and kind == "Service":
+        yield from _behind_service(inventory, item, backend.get("port"))
     if item is None or kind != "InferencePool":
         return
     for pod in graph.selected(namespace, labels_of(item.spec)):
@@ -131,6 +144,17 @@ def _targets(graph: Graph, route: Item, backend: Mapping[str, Any]) -> Iterator[
     if service is not None and isinstance(port, int):
         for pod in graph.selected(namespace, string_map(service.spec.get("selector"))):
             yield pod, port
+
+
+def _behind_service(inventory: Inventory, service: Item, port: object) -> Iterator[tuple[Pod, int]]:
+    """Pods with an engine behind one port of a Service, and the port that they are asked on."""
+    labels = string_map(service.spec.get("selector"))
+    for entry in map(mapping, sequence(service.spec.get("ports"))):
+        if entry.get("port") != port:
+            continue
+        for pod in inventory.graph.selected(service.namespace, labels):
+            if any(program.mode == "server" for program in inventory.of_pod(pod)):
+                yield from ((pod, number) for number in numbers_at(entry, pod))
 
 
 def _fronted(pod: Pod, program: Program) -> bool:
@@ -221,37 +245,53 @@ def _computes(inventory: Inventory, pod: Pod) -> bool:
     "network-transfer",
     "error",
     "Prefill and decode reach each other",
-    "Decode fetches KV from prefill over ports of its own: without them every request is computed "
-    "twice, or fails.",
-    "Allow the side channel's ports between prefill and decode, and all ports for the transfer.",
+    "Decode fetches KV from prefill over ports of its own: NIXL's side channel, one for each data "
+    "rank; the bootstrap server of SGLang and Mooncake, and then ports that both choose by "
+    "themselves. Without them every request is computed twice, or fails.",
+    "Allow the side channel's or the bootstrap's port between prefill and decode, and all ports "
+    "for the transfer.",
     _DOCS,
     whole_set=True,
 )
 def network_transfer(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     graph = inventory.graph
-    nixl: dict[str, list[Program]] = {}
+    homes: dict[str, list[Program]] = {}
     for program in inventory.programs:
-        if "NixlConnector" in connectors(program):
-            nixl.setdefault(program.container.pod.namespace, []).append(program)
-    for a in (program for programs in nixl.values() for program in programs):
-        for b in nixl[a.container.pod.namespace]:
-            here, there = a.container.pod, b.container.pod
-            if a is b or here is there or not _one_release(a, b, nixl[there.namespace]):
-                continue
-            port = side_port(b)
-            why = reaches(graph, here, there, port) if port is not None else None
+        if way_of(program) is not None and program.mode != "none":
+            homes.setdefault(program.container.pod.namespace, []).append(program)
+    for programs in homes.values():
+        for asked in programs:
+            yield from _unasked(graph, asked, programs)
+
+
+def _unasked(graph: Graph, asked: Program, programs: Sequence[Program]) -> Iterator[Violation]:
+    """The first of the others that cannot ask an engine for KV."""
+    there = asked.container.pod
+    alike = [program for program in programs if _ways(program, asked)]
+    for asker in alike:
+        here = asker.container.pod
+        if asker is asked or here is there or not _one_release(asker, asked, alike):
+            continue
+        for port in asked_ports(asker, asked):
+            why = reaches(graph, here, there, port)
             if why:
+                shown = "every port" if port is None else f"port {port}"
                 yield of_pod(
                     there,
                     (),
-                    f"cannot be asked for KV by {here.kind} {here.name} on port {port}: {why} "
-                    "does not allow it",
-                    f"allow port {port} and the ports of the transfer between the two",
+                    f"cannot be asked for KV by {here.kind} {here.name} on {shown}: {why} does "
+                    "not allow it",
+                    f"allow {shown} and the ports of the transfer between the two",
                 )
-                break
+                return
 
 
-def _one_release(a: Program, b: Program, nixl: Sequence[Program]) -> bool:
+def _ways(a: Program, b: Program) -> bool:
+    here, there = way_of(a), way_of(b)
+    return here is not None and there is not None and here[0] == there[0]
+
+
+def _one_release(a: Program, b: Program, every: Sequence[Program]) -> bool:
     """Whether two of the programs that hand over KV serve the same thing.
 
     Another model is another release; so is another instance that has prefill and decode itself.
@@ -261,7 +301,7 @@ def _one_release(a: Program, b: Program, nixl: Sequence[Program]) -> bool:
     here, there = _instance(a), _instance(b)
     if not here or not there or here == there:
         return True
-    return sum(_instance(program) == there for program in nixl) < 2
+    return sum(_instance(program) == there for program in every) < 2
 
 
 def _names(program: Program) -> set[str]:

@@ -47,6 +47,70 @@ def side_port(program: Program) -> int | None:
     return integer(value, 0) if value is not None and value.isdecimal() else None
 
 
+_BOOTSTRAP_PORT = 8998
+"""Where SGLang's prefill, and Mooncake's in vLLM, are found unless they are told otherwise."""
+_MOONCAKE_PORT = "VLLM_MOONCAKE_BOOTSTRAP_PORT"
+_SIDES = {"kv_producer": "prefill", "kv_consumer": "decode", "kv_both": "both"}
+
+
+def way_of(program: Program) -> tuple[str, str] | None:
+    """How an engine hands over KV, and its side: prefill, decode, or both; None where it does not.
+
+    Ways are `nixl`, `mooncake` and `sglang`.
+    """
+    mode = program.line.value("disaggregation-mode")
+    if program.line.engine == "sglang" and mode in ("prefill", "decode"):
+        return "sglang", str(mode)
+    for config in _configs(program):
+        way = {"NixlConnector": "nixl", "MooncakeConnector": "mooncake"}.get(
+            str(config.get("kv_connector"))
+        )
+        if way is not None:
+            return way, _SIDES.get(str(config.get("kv_role")), "both")
+    return None
+
+
+def asked_ports(asker: Program, asked: Program) -> list[int | None]:
+    """Ports on which one engine is asked for KV by another; None stands for every port.
+
+    NIXL listens on one port for each data rank. SGLang, and Mooncake in vLLM, meet at the port of
+    prefill's bootstrap server; after that both sides choose ports by themselves (sglang 0.5.16,
+    srt/disaggregation/common/conn.py; vllm 0.32.0, kv_connector/v1/mooncake; read 2026-11-30).
+    """
+    here, there = way_of(asker), way_of(asked)
+    if here is None or there is None or here[0] != there[0]:
+        return []
+    if here[0] == "nixl":
+        first, local = side_port(asked), asked.world.dp_local if asked.world else 1
+        count = local if isinstance(local, int) else 1
+        return [] if first is None else [*range(first, first + count)]
+    if here[1] == there[1] != "both" or (there[1] == "decode" and _pulled(asked)):
+        return []
+    bootstrap = _bootstrap(asked) if there[1] != "decode" else None
+    # Of a group only the first pod has the bootstrap server.
+    found = [bootstrap] if bootstrap is not None and asked.container.pod.role != "worker" else []
+    return [*found, None]
+
+
+def _pulled(decode: Program) -> bool:
+    """Whether prefill opens no connection to decode: of SGLang's ways only Mooncake, the default,
+    certainly does; NIXL may go over RDMA alone."""
+    backend = decode.line.value("disaggregation-transfer-backend") or "mooncake"
+    return decode.line.engine == "sglang" and backend not in ("mooncake", "mooncake_tcp")
+
+
+def _bootstrap(program: Program) -> int | None:
+    """The port at which prefill is found; None where it is not written down."""
+    if program.line.engine == "sglang":
+        value = program.line.value("disaggregation-bootstrap-port")
+        if value is None:
+            return _BOOTSTRAP_PORT
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+    env = {**program.container.env, **program.line.env}
+    given = env.get(_MOONCAKE_PORT, str(_BOOTSTRAP_PORT))
+    return integer(given, 0) if given is not None and given.isdecimal() else None
+
+
 @rule(
     "side-channel",
     "error",

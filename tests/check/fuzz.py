@@ -10,6 +10,7 @@ fails is printed with the seed that makes it again.
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import time
 import traceback
@@ -20,6 +21,7 @@ from typing import Any, Final
 
 from policies import Context
 from tokenworks.check import read
+from tokenworks.check.jsonstream import is_json, split
 from tokenworks.check.report import FORMATS
 from tokenworks.check.run import check_paths
 
@@ -108,6 +110,8 @@ def wrong(data: bytes) -> str | None:
         for form in FORMATS.values():
             form(report)
         words = read._text(data)  # pyright: ignore[reportPrivateUsage]
+        if isinstance(words, str) and is_json(words):
+            words = (split(words) or (words,))[0]
         if isinstance(words, str):
             quick = read._of_data("-", words)  # pyright: ignore[reportPrivateUsage]
             if quick is not None:
@@ -120,13 +124,23 @@ def wrong(data: bytes) -> str | None:
     return f"took {taken:.0f} s" if taken > SLOW else None
 
 
+def texts() -> list[str]:
+    """The good manifests as they stand, and as JSON: a document a line, and a pretty one."""
+    found = [file.read_text("utf-8") for file in sorted(CORPUS.iterdir())]
+    for file in sorted(CORPUS.iterdir()):
+        objects = [item.manifest for item in read.read_paths([str(file)], BytesIO()).objects]
+        found.append("\n".join(map(json.dumps, objects)))
+        found.append("\n".join(json.dumps(item, indent=2) for item in objects))
+    return found
+
+
 def main() -> int:
     """Check broken texts until the time is over; 1 when one of them shows a fault."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=0, help="the first text's; each has the next")
     asked = parser.parse_args()
-    sources = [file.read_text("utf-8") for file in sorted(CORPUS.glob("*.yaml"))]
+    sources = texts()
     end, seed, faults = time.monotonic() + asked.seconds, asked.seed, 0
     while time.monotonic() < end:
         if (why := wrong(text(seed, sources))) is not None:

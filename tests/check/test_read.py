@@ -301,3 +301,60 @@ def test_broken_texts_end_with_findings(seed: int) -> None:
     """A few of those that `make fuzz` makes for as long as one likes."""
     sources = [file.read_text("utf-8") for file in sorted(fuzz.CORPUS.glob("*.yaml"))]
     assert fuzz.wrong(fuzz.text(seed, sources)) is None
+
+
+# JSON documents one after the other
+
+
+def pod_json(name: str, **more: object) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, **more})
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.yaml"])
+@pytest.mark.parametrize("between", ["\n", "", " ", "\n\n  ", "\r\n", "\t"])
+def test_json_documents_follow_each_other(tmp_path: Path, name: str, between: str) -> None:
+    texts = [pod_json("a"), pod_json("b", spec={"x": 1}), pod_json("c")]
+    reading = read(write(tmp_path, name, between.join(texts)))
+    assert reading.findings == ()
+    assert kinds(reading) == ["Pod"] * 3
+    text = between.join(texts).replace("\r\n", "\n")
+    for item, letter in zip(reading.objects, "abc", strict=True):
+        line, column = item.place(("metadata", "name"))
+        rest = text.split("\n")[line - 1][column - 1 :]
+        assert rest.startswith(f'"name": "{letter}"')
+
+
+def test_a_broken_document_hides_none_before_it_and_has_its_own_line(tmp_path: Path) -> None:
+    text = f'{pod_json("a")}{pod_json("b")}\n{{"apiVersion": "v1",\n "kind": Pod" ]'
+    reading = read(write(tmp_path, "a.json", text))
+    assert kinds(reading) == ["Pod", "Pod"]
+    (finding,) = reading.findings
+    assert finding.rule == "unreadable"
+    assert finding.line == 3
+
+
+def test_an_object_that_comes_twice_is_said_by_lines_of_the_stream(tmp_path: Path) -> None:
+    text = f"{pod_json('a')}{pod_json('b')}\n\n{pod_json('a')}"
+    (finding,) = read(write(tmp_path, "a.json", text)).findings
+    assert (finding.line, finding.rule) == (3, "repeated-object")
+    assert "in line 1 too" in finding.message
+
+
+def test_a_template_is_no_json(tmp_path: Path) -> None:
+    (finding,) = read(write(tmp_path, "a.yaml", "{{ if .Values.x }}\nkind: Pod\n")).findings
+    assert finding.rule == "leftover"
+
+
+def test_characters_that_json_writes_in_two_parts(tmp_path: Path) -> None:
+    spec = {
+        "x": "\N{GRINNING FACE}",
+        "y": "\\ud83d",
+        "z\N{GRINNING FACE}\N{GRINNING FACE}": 1,
+        "w": 2,
+    }
+    text = pod_json("a", spec=spec)
+    assert "\\ud83d\\ude00" in text
+    reading = read(write(tmp_path, "a.json", text))
+    assert reading.findings == ()
+    assert reading.objects[0].manifest["spec"] == spec
+    assert text[reading.objects[0].place(("spec", "w"))[1] - 1 :].startswith('"w"')

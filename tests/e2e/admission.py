@@ -1,4 +1,5 @@
-"""The admission policies asked by a real API server, beside the same rules in Python."""
+"""The admission policies asked by a real API server, beside the same rules in Python, as `check`
+and as the Pulumi pack judge by them."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from typing import Any, Final
 from policies import RULES, Context, Manifest, check
 from policies.admission import PREFIX, admission, local_rules
 from policies.model import Waiver
+from tests.policies.agreement import packed_rules
 from tests.policies.mutations import corpus, mutants
 
 NAMESPACE: Final = "admission-agreement"
@@ -140,21 +142,28 @@ def _exempt() -> Iterator[Manifest]:
 
 @dataclass
 class Agreement:
-    """How often both objected, one of them, or neither; by rule."""
+    """How often both objected, one of them, or neither; by rule. The Pulumi pack, which judges the
+    same objects, has to say what Python says."""
 
     both: Counter[str] = field(default_factory=Counter[str])
     python: Counter[str] = field(default_factory=Counter[str])
     server: Counter[str] = field(default_factory=Counter[str])
     neither: Counter[str] = field(default_factory=Counter[str])
+    pack: Counter[str] = field(default_factory=Counter[str])
+    apart: dict[str, str] = field(default_factory=dict[str, str])
+    """An object of which the pack and Python say different things, by rule."""
     examples: dict[str, str] = field(default_factory=dict[str, str])
     """An object by which only the server objected, by rule."""
     objects: int = 0
     refused: int = 0
     """Objects that the API server itself does not take."""
 
-    def count(self, item: Manifest, here: set[str], there: set[str]) -> None:
+    def count(self, item: Manifest, here: set[str], there: set[str], pack: set[str]) -> None:
         """One object, and who objected to it."""
         self.objects += 1
+        self.pack.update(pack & local_rules())
+        for rule in sorted((here ^ pack) & local_rules()):
+            self.apart.setdefault(rule, f"{item['kind']} {item['metadata']['name']}")
         for rule in local_rules():
             cell = (rule in here, rule in there)
             counter = {
@@ -167,10 +176,11 @@ class Agreement:
 
     def table(self) -> str:
         """Rules in lines."""
-        lines = [f"{'rule':22} both  Python only  server only  neither"]
+        lines = [f"{'rule':22} check  pack  admission  check only  admission only  neither"]
         lines += [
-            f"{rule:22} {self.both[rule]:4}  {self.python[rule]:11}  {self.server[rule]:11}  "
-            f"{self.neither[rule]:7}"
+            f"{rule:22} {self.both[rule] + self.python[rule]:5}  {self.pack[rule]:4}  "
+            f"{self.both[rule] + self.server[rule]:9}  {self.python[rule]:10}  "
+            f"{self.server[rule]:14}  {self.neither[rule]:7}"
             for rule in sorted(local_rules())
         ]
         return "\n".join((*lines, f"{self.objects} objects, {self.refused} not taken"))
@@ -184,7 +194,7 @@ def agreement(ask: Callable[[Manifest], set[str] | None]) -> Agreement:
         if there is None:
             found.refused += 1
         else:
-            found.count(item, judged(item), there)
+            found.count(item, judged(item), there, packed_rules(item, STRICT))
     return found
 
 

@@ -86,6 +86,7 @@ def test_the_server_agrees_with_python(server: Server, capsys: pytest.CaptureFix
         print(f"\n{found.table()}")
     # Narrower than in Python, and never wider.
     assert found.examples == {}
+    assert found.apart == {}
     assert {rule for rule in SERVED if not found.both[rule]} == set()
     assert found.objects > 10 * found.refused
 

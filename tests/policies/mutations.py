@@ -308,6 +308,13 @@ def _ports_of_policies(objects: list[Object]) -> Iterator[None]:
                     yield
 
 
+def _no_scraper(objects: list[Object]) -> Iterator[None]:
+    for policy in kinds(objects, "NetworkPolicy"):
+        if len(policy["spec"].get("ingress", [])) > 1:
+            del policy["spec"]["ingress"][1]
+            yield
+
+
 def _closed_group(objects: list[Object]) -> Iterator[None]:
     for policy in kinds(objects, "NetworkPolicy"):
         if policy["metadata"]["name"].endswith("-group"):
@@ -409,6 +416,7 @@ def _service_type(kind: str) -> Break:
 
 ROUTED = ("gateway-istio", "vllm-hub-cache")
 NIXL = ("pd-vllm-nixl", "disaggregated-set")
+SPLIT = ("pd-sglang", "rbg-templates")
 GROUPS = ("lws-vllm-ray", "lws-vllm-nnodes", "lws-sglang", "lws-wide-ep")
 SIMPLE = ("vllm-single-gpu", "ingress-nginx", "keda", "hpa-and-budget", "list")
 META = {"namespace": "serving"}
@@ -416,6 +424,13 @@ SERVICE = {
     "apiVersion": "v1", "kind": "Service", "metadata": {"name": "ray", **META},
     "spec": {"type": "LoadBalancer", "selector": {"app.kubernetes.io/name": "deepseek"},
              "ports": [{"port": 6379}]},
+}  # fmt: skip
+WEBHOOK = {
+    "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+    "metadata": {"name": "queue"}, "webhooks": [{
+        "name": "pods.queue.example.com",
+        "clientConfig": {"service": {"name": "queue", "namespace": "queue-system"}},
+        "rules": [{"apiGroups": [""], "operations": ["CREATE"], "resources": ["pods"]}]}],
 }  # fmt: skip
 BUDGET = {
     "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "all", **META},
@@ -518,10 +533,11 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
     "network-picker": only(("gateway-istio",), _ports_of_policies),
     "network-group": only(GROUPS, _closed_group),
     "network-transfer": only(
-        NIXL, at("NetworkPolicy", "spec.ingress", [{"ports": [{"port": 8000}]}])
+        (*NIXL, *SPLIT), at("NetworkPolicy", "spec.ingress", [{"ports": [{"port": 8000}]}])
     ),
     "network-store": only(SIMPLE, _shut_in),
     "network-open": only(SIMPLE, at("NetworkPolicy", "spec", {"podSelector": {}, "ingress": [{}]})),
+    "network-scraper": only(("monitored",), _no_scraper),
     "plain-secret": env("HF_TOKEN", "not-a-reference"),
     "service-links": in_pod("enableServiceLinks", None),
     "shared-memory": _small_shm,
@@ -624,6 +640,7 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
         ("kueue",),
         at("ClusterQueue", "spec.preemption.withinClusterQueue", "LowerOrNewerEqualPriority"),
     ),
+    "webhook-outage": also(WEBHOOK),
     "metric-names": also(SCALER),
     "scale-on-cpu": only(
         ("hpa-and-budget",),
@@ -634,8 +651,20 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
         ),
     ),
     "metric-average": also(SCALER),
+    "metric-ceiling": only(
+        ("keda",),
+        at(
+            "ScaledObject",
+            "spec.triggers.0.metadata",
+            {"query": "avg(vllm:kv_cache_usage_perc)", "threshold": "80"},
+        ),
+    ),
     "disruption-budget": also(BUDGET),
     "consolidation": only(("karpenter-efa",), at("NodePool", "spec.disruption", {})),
+    "node-image": only(
+        ("karpenter-efa",),
+        at("EC2NodeClass", "spec.amiSelectorTerms", [{"alias": "al2023@latest"}]),
+    ),
     "ipc-lock": only(GROUPS, put("securityContext", {})),
     "rdma-unused": only(GROUPS, env("NCCL_IB_DISABLE", "1")),
     "rdma-missing": only(SIMPLE, env("NCCL_IB_HCA", "mlx5")),

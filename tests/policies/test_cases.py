@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from policies import RULES, Context, check
+from policies import RULES, Context, check, explain
 from tests.policies.builders import CARRIERS, Object, deployment, engine, found, network_policy, pod
 from tests.policies.sets import objects
 
@@ -106,6 +107,32 @@ def test_rules_explain_themselves(rule: Any) -> None:
         assert text
     assert rule.reason.endswith(".")
     assert rule.remedy.endswith(".")
+    assert not rule.title.endswith(".")
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_each_text_says_something_of_its_own(rule: Any) -> None:
+    title, reason, remedy = (plain(text) for text in (rule.title, rule.reason, rule.remedy))
+    assert len({title, reason, remedy}) == 3
+    assert title not in reason and title not in remedy
+    # What breaks takes a sentence; what to do begins with what to do.
+    assert len(reason.split()) >= 12
+    assert len(remedy.split()) >= 4
+    assert remedy.split()[0] in IMPERATIVES
+    text = explain(rule.id)
+    assert all(part in text for part in (rule.title, rule.reason, rule.remedy, rule.link))
+
+
+IMPERATIVES = {
+    "add", "allow", "ask", "call", "correct", "declare", "define", "give", "keep", "leave",
+    "lower", "make", "mount", "move", "name", "pin", "put", "raise", "refer", "remove", "require",
+    "scale", "set", "use", "write",
+}  # fmt: skip
+
+
+def plain(text: str) -> str:
+    """Words without marks, in lower case."""
+    return re.sub(r"[^a-z0-9 ]+", "", text.lower())
 
 
 def test_sound_sets_are_silent() -> None:

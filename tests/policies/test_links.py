@@ -15,7 +15,7 @@ HOSTS = {
     "docs.aws.amazon.com", "docs.nvidia.com", "docs.vllm.ai", "gateway-api.sigs.k8s.io",
     "gateway-api-inference-extension.sigs.k8s.io", "huggingface.co", "istio.io", "karpenter.sh",
     "keda.sh", "kubernetes.github.io", "kubernetes.io", "kueue.sigs.k8s.io", "lws.sigs.k8s.io",
-    "pubs.opengroup.org",
+    "prometheus-operator.dev", "pubs.opengroup.org",
 }  # fmt: skip
 WHOLE = {
     "https://kubernetes.io/docs/concepts/services-networking/network-policies/",

@@ -776,3 +776,97 @@ def test_main_containers_are_seen() -> None:
     (finding,) = found("image-digest", made)
     assert finding.field == "spec.services.decode.extraPodSpec.mainContainer.image"
     assert 'container "main"' in finding.message
+
+
+# --- ranks, routers, nodes and ports that others write ---------------------------
+
+
+def triton_group(worker: Object) -> Object:
+    """A group whose programs are started by a script of their image."""
+    image = f"team/triton_trtllm_multinode@{DIGEST}"
+    leader = {
+        "name": "triton", "image": image, "command": ["python3", "./server.py", "leader"],
+        "ports": [{"containerPort": 8000}], "resources": GPU,
+    }  # fmt: skip
+    rank = {"name": "worker", "image": image, "command": ["python3", "./server.py", "worker"]}
+    template = {
+        "size": 2,
+        "leaderTemplate": {"metadata": {"labels": LABELS}, "spec": pod(leader)},
+        "workerTemplate": {"spec": pod({**rank, "resources": GPU, **worker})},
+    }
+    spec = {"leaderWorkerTemplate": template}
+    return named("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec=spec)
+
+
+def test_a_rank_that_opens_no_port_answers_no_probe() -> None:
+    findings = said(triton_group({}), rules=PROBES | {"drain"})
+    assert {"leaderTemplate" in f.field for f in findings} == {True}
+    assert {f.rule for f in findings} == {*PROBES, "drain"}
+
+
+def test_a_worker_that_opens_a_port_serves() -> None:
+    findings = said(triton_group({"ports": [{"containerPort": 8000}]}), rules=PROBES)
+    assert any("workerTemplate" in f.field for f in findings)
+
+
+@pytest.mark.parametrize(
+    "image", ["lmcache/lmstack-router:1", "vllm/vllm-router:0.1", "x/sgl-model-gateway:1"]
+)
+def test_a_route_to_a_router_leaves_time_too(image: str) -> None:
+    router = deployment(pod({"name": "router", "image": image, "ports": [{"containerPort": 80}]}))
+    router["metadata"]["name"] = "router"
+    router["spec"]["template"]["metadata"]["labels"] = {"app": "router"}
+    service = named("v1", "Service", spec={"selector": {"app": "router"}, "ports": [{"port": 80}]})
+    service["metadata"]["name"] = "router"
+    backend = {"backendRefs": [{"name": "router", "port": 80}]}
+    route = named("gateway.networking.k8s.io/v1", "HTTPRoute", spec={"rules": [backend]})
+    served = deployment(pod())
+    (finding,) = found("route-timeout", route, service, router, served)
+    assert "without timeouts.request" in finding.message
+    assert found("route-timeout", route, service, router) == []  # of what, nobody can tell
+    web = deployment(pod({"name": "web", "image": "team/web:1"}))
+    web["spec"]["template"]["metadata"]["labels"] = {"app": "router"}
+    assert found("route-timeout", route, service, web, served) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "count"),
+    [
+        ({"amiFamily": "AL2"}, 1),
+        ({"amiFamily": "Custom"}, 0),
+        ({"amiFamily": "AL2", "amiSelectorTerms": [{"id": "ami-1"}]}, 0),
+        ({}, 0),
+    ],
+)
+def test_a_family_without_an_image_takes_the_newest(spec: Object, count: int) -> None:
+    made = named("karpenter.k8s.aws/v1beta1", "EC2NodeClass", spec=spec)
+    assert len(found("node-image", made)) == count
+
+
+def test_an_engine_that_runs_without_gpus_too_fills_the_disk_of_a_node_with_them() -> None:
+    given: Object = {
+        "name": "ollama", "image": f"ollama/ollama@{DIGEST}", "resources": GPU,
+        "volumeMounts": [{"name": "data", "mountPath": "/root/.ollama"}],
+    }  # fmt: skip
+    made = deployment(pod(given, volumes=[{"name": "data", "emptyDir": {}}]))
+    assert "at /root/.ollama without sizeLimit" in found("ephemeral-limit", made)[0].message
+    without = deployment(
+        pod({**given, "resources": None}, volumes=[{"name": "data", "emptyDir": {}}])
+    )
+    assert found("ephemeral-limit", without) == []
+
+
+@pytest.mark.parametrize(
+    ("port", "more", "count"),
+    [
+        (8080, [], 1), (8000, [], 0), (5600, [], 0), (9123, ["--kv-port", "9123"], 0),
+    ],
+)  # fmt: skip
+def test_a_port_that_an_engine_neither_declares_nor_opens(
+    port: int, more: list[str], count: int
+) -> None:
+    made = deployment(pod(engine(command=["vllm", "serve", "/m", *more], args=None, ports=None)))
+    service = named("v1", "Service", spec={"selector": LABELS, "ports": [{"port": port}]})
+    findings = found("service-port", made, service)
+    assert len(findings) == count
+    assert all("its pods serve on 8000" in f.message for f in findings)

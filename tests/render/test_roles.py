@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tests.charts.documents import model, stack, variants
 from tokenworks.catalog.aws import instances
 from tokenworks.catalog.network import load_networks
@@ -53,6 +57,17 @@ def test_tcp_between_roles_opens_the_release_and_rdma_does_not() -> None:
     assert {role.open_to for role in roles(over_tcp).values()} == {"release"}
     assert {role.open_to for role in roles(variants()["split"]).values()} == {"none"}
     assert roles(variants()["group"])["engine"].open_to == "role"
+
+
+@pytest.mark.parametrize("changes", [{"engine": {"name": "sglang"}}, {"transfer": "mooncake"}])
+def test_ports_that_a_bootstrap_server_tells_are_open_between_roles(
+    changes: dict[str, Any],
+) -> None:
+    engine = {"engine": changes["engine"]} if "engine" in changes else {}
+    topology = {"kind": "disaggregated", **({} if engine else changes)}
+    assert {role.open_to for role in roles(model(topology=topology, **engine)).values()} == {
+        "release"
+    }
 
 
 def test_decode_is_behind_its_sidecar_and_after_prefill() -> None:

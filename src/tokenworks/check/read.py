@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Final, cast
 
 from policies import Finding, Manifest, field_of
 from policies.secrets import masked
+from tokenworks.check.jsonstream import Origins, is_json, readable, split
 from tokenworks.errors import UsageError
 from tokenworks.spec.common import API_VERSION
 from tokenworks.spec.objects import found_in, misshapen, well_shaped
@@ -78,6 +79,8 @@ class Sourced:
     source: Node | Lines
     within: FieldPath = ()
     """Where it stands in its document: an item of a list."""
+    origins: Origins | None = None
+    """Where the documents of a JSON stream stand, which were read with markers between them."""
 
     def line(self, path: FieldPath = ()) -> int:
         """Line of a field, or of what would contain it."""
@@ -90,8 +93,11 @@ class Sourced:
     def places(self, paths: Sequence[FieldPath]) -> list[tuple[int, int]]:
         """Of several fields at once, which is quicker."""
         if isinstance(self.source, Lines):
-            return self.source.places(self.within, paths)
-        return [place_of(self.source, path) for path in paths]
+            found = self.source.places(self.within, paths)
+        else:
+            found = [place_of(self.source, path) for path in paths]
+        origins = self.origins
+        return found if origins is None else [origins.place(*place) for place in found]
 
 
 @dataclass(frozen=True)
@@ -237,9 +243,31 @@ def _read_file(name: str, stdin: BinaryIO, *, named: bool) -> _Part:
     conflict = _conflict(text)
     if conflict:
         return _Part(shown, (), (_finding(shown, "leftover", conflict),))
-    if Path(name).suffix.lower() == ".json":
-        text = text.replace("\t", " ")  # blank to JSON, forbidden to YAML
-    return _of_data(shown, text) or _of_nodes(shown, text, named=named)
+    return _of_text(shown, text, named=named, json=name.lower().endswith(".json"))
+
+
+def _of_text(shown: str, text: str, *, named: bool, json: bool) -> _Part:
+    """The objects of a text, and what is wrong with it."""
+    origins: Origins | None = None
+    if json or is_json(text):
+        text = readable(text)
+        text, origins = split(text) or (text, None)
+    part = _of_data(shown, text) or _of_nodes(shown, text, named=named)
+    if origins is not None:
+        part = _moved(part, origins)
+    return replace(part, findings=(*part.findings, *_repeated(part.objects)))
+
+
+def _moved(part: _Part, origins: Origins) -> _Part:
+    """What was read of a JSON stream, where it stands in it."""
+    return replace(
+        part,
+        objects=tuple(replace(item, origins=origins) for item in part.objects),
+        findings=tuple(
+            replace(found, line=origins.place(found.line, 1)[0]) if found.line else found
+            for found in part.findings
+        ),
+    )
 
 
 def _of_data(shown: str, text: str) -> _Part | None:
@@ -260,7 +288,6 @@ def _of_data(shown: str, text: str) -> _Part | None:
         findings += _doubts(shown, held) if doubtful else ()
     if not objects:
         return None
-    findings += _repeated(objects)
     return _Part(shown, tuple(objects), tuple(findings))
 
 
@@ -313,7 +340,6 @@ def _of_nodes(shown: str, text: str, *, named: bool) -> _Part:
                 findings += _misshapen(outcome, node, {flaw.path for flaw in yaml.flaws})
             elif outcome:
                 findings.append(outcome)
-    findings += _repeated(objects)
     return _Part(shown, tuple(objects), tuple(findings))
 
 

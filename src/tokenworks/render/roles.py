@@ -143,9 +143,22 @@ def _open_to(
     """RDMA leaves the pod network alone; TCP between roles takes ports as they come."""
     if release.disaggregated and network is not None and not network.rdma:
         return "release"
+    if release.disaggregated and _meets_on_any_port(release):
+        return "release"
     if among_themselves(release.model):
         return "release"
     return "role" if role.grouped else "none"
+
+
+def _meets_on_any_port(release: Release) -> bool:
+    """Whether ranks of both roles talk, beside RDMA, over ports of their own choosing.
+
+    vLLM's NIXL has one for each rank that is known. SGLang and Mooncake meet at a bootstrap
+    server, which tells where each rank has opened a port (sglang 0.5.16,
+    srt/disaggregation/common/conn.py; vllm 0.32.0, kv_connector/v1/mooncake; read 2026-11-30).
+    """
+    spec = release.model.spec
+    return spec.engine.name == "sglang" or spec.topology.transfer == "mooncake"
 
 
 def _rdma(release: Release, role: RoleLayout, network: NetworkFacts | None) -> bool:
