@@ -14,7 +14,7 @@ from policies.pods import Container
 from policies.rules.shared import about, flag_path
 from policies.secrets import names_secret
 from policies.tree import is_mapping, known_items, mapping, sequence, unread
-from tokenworks.catalog.commandline import image_words, repeats
+from tokenworks.catalog.commandline import Gap, grammars, image_words, repeats, strangers
 
 _ARGS = (
     "https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/"
@@ -242,23 +242,53 @@ def _notes(program: Program, wanted: str) -> Iterator[tuple[str, str, str]]:
 @rule(
     "unknown-flag",
     "error",
-    "Flags are spelt as the engine spells them",
-    "An engine stops at a flag that it does not know.",
-    "Correct the spelling.",
+    "The engine knows its flags",
+    "An engine stops at a flag that it does not know: one that is misspelt, one that came later, "
+    "and one that went with an older version.",
+    "Correct the spelling, or write what the version of the image knows.",
     "https://docs.vllm.ai/en/stable/cli/serve/",
 )
 def unknown_flag(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in _engines(inventory):
+        strange = {} if program.played else dict(strangers(program.line, program.container.image))
+        for name, gap in strange.items():
+            if name != _drain_flag(program):  # shutdown-flag says more about it
+                yield about(program, flag_path(program, name), *_strange(program, name, gap))
         for unknown in program.line.unknown:
             name = unknown.name.replace("_", "-").partition("=")[0]
             near = [other for other in unknown.near if _typo(name, other)]
-            if near:
+            if near and name not in strange:
                 yield about(
                     program,
                     flag_path(program, name),
                     f"has a flag --{unknown.name}, which it does not know",
                     f"write --{near[0]}",
                 )
+
+
+def _drain_flag(program: Program) -> str | None:
+    grammar = grammars().get(program.line.engine or "")
+    drain = grammar.facts.get("drain") if grammar else None
+    return drain["flag"] if drain else None
+
+
+def _strange(program: Program, name: str, gap: Gap) -> tuple[str, str]:
+    """What is said of a flag that the image's version does not know, and what to do."""
+    title = program.engine.name if program.engine else "the engine"
+    when = " or ".join(
+        part
+        for part in (
+            f"it went after {gap.last}" if gap.last else "",
+            f"it comes with {gap.next}" if gap.next else "",
+        )
+        if part
+    )
+    message = f"has a flag --{name}, which {title} {gap.version} does not know: {when}"
+    if gap.instead:
+        return message, gap.instead
+    if gap.next:
+        return message, f"leave --{name} out, or use an image of {gap.next} or newer"
+    return message, f"leave --{name} out"
 
 
 def _typo(name: str, other: str) -> bool:

@@ -388,6 +388,45 @@ def test_a_switch_takes_no_value(args: list[str], image: str, message: str) -> N
     assert "serves a/b" in found("model-revision", made)[0].message
 
 
+@pytest.mark.parametrize(
+    ("image", "words", "message", "remedy"),
+    [
+        ("vllm/vllm-openai:v0.10.0", "vllm serve /m --use-v2-block-manager",
+         "--use-v2-block-manager, which vllm 0.10.0 does not know: it went after 0.9.2",
+         "leave --use-v2-block-manager out"),
+        ("vllm/vllm-openai:v0.26.0", "vllm serve /m --disable_log_requests",
+         "it went after 0.16.0", "write --no-enable-log-requests"),
+        ("vllm/vllm-openai:v0.6.3.post1", "vllm serve /m --speculative-config={}",
+         "which vllm 0.6.3.post1 does not know: it comes with 0.8.2",
+         "leave --speculative-config out, or use an image of 0.8.2 or newer"),
+        ("lmsysorg/sglang:v0.5.16-cu130", "python3 -m sglang.launch_server --model-path /m "
+         "--boundary-reduction ar", "which sglang 0.5.16 does not know: it comes with 0.5.21",
+         "or use an image of 0.5.21 or newer"),
+        ("lmsysorg/sglang:v0.5.21", "python3 -m sglang.launch_server --model-path /m "
+         "--nsa-decode-backend fa3", "which sglang 0.5.21 does not know: it went after 0.5.19",
+         "leave --nsa-decode-backend out"),
+    ],
+)  # fmt: skip
+def test_the_images_version_says_which_flags_there_are(
+    image: str, words: str, message: str, remedy: str
+) -> None:
+    container = engine(image=f"{image}@{DIGEST}", command=["sh", "-c", f"exec {words}"], args=None)
+    for made in (deployment(pod(container)), job(pod(container))):
+        (finding,) = found("unknown-flag", made)
+        assert message in finding.message
+        assert remedy in finding.remedy
+
+
+def test_a_flag_that_drains_is_told_once() -> None:
+    container = engine(
+        image=f"vllm/vllm-openai:v0.9.0@{DIGEST}", args=["--model", "/m", "--shutdown-timeout=60"]
+    )
+    made = deployment(pod(container))
+    assert [f.rule for f in check([made], Context()) if "--shutdown-timeout" in f.message] == [
+        "shutdown-flag"
+    ]
+
+
 @pytest.mark.parametrize("flag", ["--shutdown-timeout", "--shutdown_timeout", "--shutdown-timeou"])
 def test_every_rule_reads_flags_as_the_engine_does(flag: str) -> None:
     made = deployment(pod(engine(args=["--model", "/m", flag, "300"])))

@@ -50,8 +50,17 @@ LAYERS = (
         "reads commands for policies too: the standard library alone",
     ),
     Layer(
+        "src/tokenworks/catalog/lifetimes.py",
+        (),
+        "reads commands for policies too: the standard library alone",
+    ),
+    Layer(
         "src/tokenworks/catalog/commandline.py",
-        ("tokenworks.catalog.flags", "tokenworks.catalog.shell"),
+        (
+            "tokenworks.catalog.flags",
+            "tokenworks.catalog.lifetimes",
+            "tokenworks.catalog.shell",
+        ),
         "reads commands for policies too: the standard library alone",
     ),
     Layer(
