@@ -47,10 +47,6 @@ def _starts_shell(program: Program) -> bool:
     return not names.isdisjoint({"sh", "bash", "dash", "ash", "zsh", "eval"})
 
 
-def _engines(inventory: Inventory) -> Iterator[Program]:
-    return (p for p in inventory.programs if p.engine is not None and p.mode != "none")
-
-
 @rule(
     "argument-split",
     "error",
@@ -144,7 +140,7 @@ def entry_twice(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     _ARGS,
 )
 def argument_quotes(inventory: Inventory, _context: Context) -> Iterator[Violation]:
-    for program in _engines(inventory):
+    for program in inventory.engines():
         for path, word in _words(program):
             match = _QUOTED.fullmatch(word.strip())
             if match and not _is_json_text(match["text"], match[1], word):
@@ -172,7 +168,7 @@ def _is_json_text(text: str, quote: str, word: str) -> bool:
     "https://docs.vllm.ai/en/stable/cli/serve/",
 )
 def argument_json(inventory: Inventory, _context: Context) -> Iterator[Violation]:
-    for program in _engines(inventory):
+    for program in inventory.engines():
         for flag, _, found in _notes(program, "JSON"):
             if flag == "limit-mm-per-prompt" or _QUOTED.fullmatch(found):
                 continue
@@ -195,7 +191,7 @@ def argument_json(inventory: Inventory, _context: Context) -> Iterator[Violation
     "https://docs.vllm.ai/en/stable/cli/serve/",
 )
 def flag_value(inventory: Inventory, _context: Context) -> Iterator[Violation]:
-    for program in _engines(inventory):
+    for program in inventory.engines():
         for flag, wanted, found in _notes(program, r"a (?:whole )?number.*?"):
             if re.search(r"[$<{]", found) or _QUOTED.fullmatch(found):
                 continue
@@ -249,7 +245,7 @@ def _notes(program: Program, wanted: str) -> Iterator[tuple[str, str, str]]:
     "https://docs.vllm.ai/en/stable/cli/serve/",
 )
 def unknown_flag(inventory: Inventory, _context: Context) -> Iterator[Violation]:
-    for program in _engines(inventory):
+    for program in inventory.engines():
         strange = {} if program.played else dict(strangers(program.line, program.container.image))
         for name, gap in strange.items():
             if name != _drain_flag(program):  # shutdown-flag says more about it

@@ -294,7 +294,7 @@ def _hub_cache(program: Program) -> str | None:
 
 def _downloading(inventory: Inventory) -> Iterator[tuple[Program, str]]:
     """Engines that fetch weights from a hub when they start."""
-    for program in inventory.programs:
+    for program in inventory.engines():
         model = hub_weights(program)
         if model is not None:
             yield program, model

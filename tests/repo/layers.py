@@ -26,6 +26,11 @@ LAYERS = (
     ),
     Layer("charts/*", (), "runs in the pods of charts: the standard library of the engine's image"),
     Layer(
+        "policies/rayserve.py",
+        ("policies", "yaml"),
+        "reads the YAML text that a RayService holds; PyYAML comes with Pulumi",
+    ),
+    Layer(
         "policies/*",
         ("policies", "tokenworks.catalog.commandline"),
         "pure functions: they run in admission, check and Pulumi; one reader of command lines",
