@@ -10,8 +10,8 @@ from policies.engines import Program, helps, idle, program_of
 from policies.graph import Graph
 from policies.model import Manifest
 from policies.pods import Pod, flatten, pods_of
-from policies.rayserve import served
 from policies.pools import labels_of, numbers_of
+from policies.rayserve import served
 from policies.tree import at, integer, mapping, sequence, string_map
 
 _RAY = "ray.io/"
@@ -115,7 +115,8 @@ class Inventory:
             alone = container.pod.kind == "Pod" and program.mode == "server"
             return alone and self._led_to(program)
         if program.mode != "none":
-            return program.mode == "server"
+            followed = program.mode == "member" and program.follows
+            return program.mode == "server" or (followed and self._led_to(program))
         if idle(container, program.command) or helps(container):
             return False
         return self._pooled(program) or self._holds_gpu(program)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from policies.engines import is_accelerator
 from policies.graph import Item
 from policies.inventory import Inventory
-from policies.model import Context, Violation, rule
+from policies.model import Context, Path, Violation, rule
 from policies.pods import Pod
 from policies.rules.shared import of_item
-from policies.tree import at, mapping, sequence, string_map, strings
+from policies.tree import at, mapping, quantity, sequence, string_map, strings
 
 _DOCS = "https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/"
 _QUEUE = "kueue.x-k8s.io/queue-name"
@@ -156,4 +157,68 @@ def queue_preemption(inventory: Inventory, _context: Context) -> Iterator[Violat
             )
 
 
-ALL = (queue_coverage, queue_label, serving_priority, queue_preemption)
+@rule(
+    "queue-cohort",
+    "warning",
+    "Serving keeps the quota of its queue",
+    "Queues of one cohort lend each other what they do not use. A queue of serving that takes "
+    "nothing back waits for batch work to end before it can scale; one that borrows loses its "
+    "engines as soon as the lender wants its quota back from anybody.",
+    "Give the queue of serving reclaimWithinCohort: Any or LowerPriority, and a borrowingLimit of "
+    "0 for its GPUs.",
+    "https://kueue.sigs.k8s.io/docs/concepts/preemption/",
+    whole_set=True,
+)
+def queue_cohort(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    queues = list(inventory.graph.of_kind("ClusterQueue"))
+    told: set[int] = set()
+    for pod, queue in _queued(inventory):
+        others = [q for q in queues if q.index != queue.index and _cohort(q) == _cohort(queue)]
+        if not _cohort(queue) or not others or queue.index in told or not _serves(inventory, pod):
+            continue
+        told.add(queue.index)
+        if _reclaims(queue) == "Never" and _limited(queue, "lendingLimit") is not None:
+            yield of_item(
+                queue,
+                ("spec", "preemption", "reclaimWithinCohort"),
+                f"lends its quota to cohort {_cohort(queue)} and takes nothing back "
+                f"(reclaimWithinCohort: Never): {pod.kind} {pod.name} waits until others are done",
+                "set reclaimWithinCohort: Any, or LowerPriority with a priority for serving, or "
+                "lendingLimit: 0",
+            )
+        place = _limited(queue, "borrowingLimit")
+        taker = next((other for other in others if _reclaims(other) == "Any"), None)
+        if place is not None and taker is not None:
+            yield of_item(
+                queue,
+                place,
+                f"borrows from cohort {_cohort(queue)}, and ClusterQueue {taker.name} takes its "
+                f"quota back from any priority: {pod.kind} {pod.name} is evicted while it serves",
+                f"set borrowingLimit: 0 here, or reclaimWithinCohort: LowerPriority in {taker.name}",
+            )
+
+
+def _cohort(queue: Item) -> str:
+    """`cohortName` since v1beta2, `cohort` before."""
+    return str(queue.spec.get("cohortName") or queue.spec.get("cohort") or "")
+
+
+def _reclaims(queue: Item) -> str:
+    return str(mapping(queue.spec.get("preemption")).get("reclaimWithinCohort") or "Never")
+
+
+def _limited(queue: Item, limit: str) -> Path | None:
+    """The limit of the first GPU quota that may be lent, or enlarged; None where none may."""
+    for group, entry in enumerate(sequence(queue.spec.get("resourceGroups"))):
+        for position, flavor in enumerate(sequence(mapping(entry).get("flavors"))):
+            for number, resource in enumerate(sequence(mapping(flavor).get("resources"))):
+                given = mapping(resource)
+                if limit == "lendingLimit" and quantity(given.get("nominalQuota")) == 0:
+                    continue  # it has nothing to lend
+                if is_accelerator(str(given.get("name"))) and quantity(given.get(limit)) != 0:
+                    home = ("spec", "resourceGroups", group, "flavors", position, "resources")
+                    return (*home, number, limit)
+    return None
+
+
+ALL = (queue_coverage, queue_label, serving_priority, queue_preemption, queue_cohort)
