@@ -194,7 +194,8 @@ def queue_cohort(inventory: Inventory, _context: Context) -> Iterator[Violation]
                 place,
                 f"borrows from cohort {_cohort(queue)}, and ClusterQueue {taker.name} takes its "
                 f"quota back from any priority: {pod.kind} {pod.name} is evicted while it serves",
-                f"set borrowingLimit: 0 here, or reclaimWithinCohort: LowerPriority in {taker.name}",
+                "set borrowingLimit: 0 here, or reclaimWithinCohort: LowerPriority in "
+                f"{taker.name}",
             )
 
 
