@@ -41,8 +41,8 @@ READINGS = {
     "vllm": Reading(
         (
             "vllm/engine/arg_utils.py", "vllm/entrypoints/openai/cli_args.py", "vllm/scripts.py",
-            "vllm/entrypoints/cli/*.py", "vllm/entrypoints/openai/api_server.py",
-            "vllm/entrypoints/serve/cli_args.py", "vllm/entrypoints/*/cli_args.py",
+            "vllm/entrypoints/cli/*.py", "vllm/entrypoints/api_server.py",
+            "vllm/entrypoints/openai/api_server.py", "vllm/entrypoints/*/cli_args.py",
         ),
         ("*FrontendArgs",),
     ),
@@ -72,7 +72,9 @@ def flags(source: str, classes: Sequence[str]) -> Iterator[str]:
 
 
 def _of_field(field: ast.stmt) -> Iterator[str]:
-    if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+    if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+        return
+    if not field.target.id.startswith("_"):
         yield field.target.id.replace("_", "-")
         yield from (name for node in ast.walk(field) for name in _named(node))
 
@@ -119,7 +121,7 @@ def spans(known: Mapping[str, frozenset[str]]) -> dict[str, str]:
     left out where the table ends."""
     versions = sorted(known, key=_order)
     found: dict[str, str] = {}
-    for flag in sorted(frozenset().union(*known.values())):
+    for flag in sorted(frozenset[str]().union(*known.values())):
         there = [any(f.startswith(flag) for f in known[version]) for version in versions]
         if not all(there):
             found[flag] = ",".join(_runs(versions, there))

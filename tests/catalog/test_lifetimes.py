@@ -92,13 +92,15 @@ def test_candidates_come_before_a_release_and_posts_after_it() -> None:
 
 def test_a_parser_is_read_by_its_words_and_by_its_fields() -> None:
     source = (
-        "class FrontendArgs:\n    tool_parser: str = ''\n"
+        "class FrontendArgs:\n    tool_parser: str = ''\n    _own: int = 0\n"
+        "    other: Annotated[str, Arg(names=['--said-otherwise'])] = ''\n"
         "class Other:\n    no_flag_at_all: str = ''\n"
         "def add(parser):\n    parser.add_argument('--a_b', '-a', help='--like-this')\n"
     )
     assert set(flags(source, ("*FrontendArgs",))) == {
-        "a-b", "no-a-b", "tool-parser", "no-tool-parser"
-    }  # fmt: skip
+        *("a-b", "tool-parser", "other", "said-otherwise"),
+        *("no-a-b", "no-tool-parser", "no-other", "no-said-otherwise"),
+    }
 
 
 def test_spans_name_the_ends_and_the_beginnings_of_longer_flags_count() -> None:
