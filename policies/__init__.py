@@ -2,7 +2,7 @@
 
 `check` is the one entry: `./tokenworks check`, the Pulumi policy pack and the tests
 call it, and all print `words`. Nothing here reads files or the cluster, save its own
-data; only the standard library is used.
+data; only the standard library is used, and PyYAML for texts inside of objects.
 """
 
 from __future__ import annotations

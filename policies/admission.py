@@ -329,7 +329,7 @@ _BY_COMMAND = frozenset(
         "argument-quotes", "argument-json", "flag-value", "model-memory", "model-context",
         "unknown-flag", "unexpanded-variable", "undefined-variable", "side-channel",
         "port-overlap", "kv-load-failure", "remote-code",
-        "weights-download", "cache-mount", "model-revision", "hub-offline", "shutdown-flag",
+        "cache-mount", "model-revision", "hub-offline", "shutdown-flag",
         "probe-port", "container-port", "probe-path", "shared-memory", "hardened-caches",
         "nonroot-home", "progress-deadline", "ephemeral-limit", "rdma-missing",
     }

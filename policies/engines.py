@@ -91,7 +91,8 @@ class Program:
     @cached_property
     def mode(self) -> Mode:
         """server: answers HTTP; member: a rank or worker that does not; none: something else."""
-        return self._class[1]
+        mode = self._class[1]
+        return "member" if mode == "server" and self.follows else mode
 
     @cached_property
     def _class(self) -> tuple[Engine | None, Mode]:
@@ -134,6 +135,17 @@ class Program:
     def world(self) -> World | None:
         """How it spreads over GPUs; None for what is no engine that does."""
         return world(self.line, self.gpus) if self.engine is not None else None
+
+    @property
+    def follows(self) -> bool:
+        """It is a worker of a group whose command line starts no server: the leader answers.
+
+        KServe's `workerSpec` joins the head's Ray cluster, whatever it is given.
+        """
+        pod = self.container.pod
+        started = self.engine is not None and self.engine.command.search(self.command.text.lower())
+        unsaid = not started and (self.line.engine is None or not self.command.words)
+        return pod.role == "worker" and (unsaid or "workerSpec" in pod.path)
 
     @property
     def played(self) -> bool:
@@ -192,6 +204,11 @@ class Program:
             or (env.get("VLLM_TARGET_DEVICE") or "").lower() == "cpu"
             or "VLLM_CPU_KVCACHE_SPACE" in env
         )
+
+
+def engine_called(name: str) -> Engine:
+    """An engine by its name in `engines.json`; StopIteration where there is none."""
+    return next(engine for engine in _facts().engines if engine.name == name)
 
 
 _GRAMMARS = {
@@ -276,7 +293,7 @@ def _by_flags(container: Container, command: Command) -> Engine | None:
     others = set[str]().union(*(known for name, known in knows.items() if name != whole[0]))
     if len(given - others) < 2:
         return None
-    return next(engine for engine in _facts().engines if engine.name == whole[0])
+    return engine_called(whole[0])
 
 
 def _may_start(container: Container, command: Command) -> bool:

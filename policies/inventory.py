@@ -11,6 +11,7 @@ from policies.graph import Graph
 from policies.model import Manifest
 from policies.pods import Pod, flatten, pods_of
 from policies.pools import labels_of, numbers_of
+from policies.rayserve import served
 from policies.tree import at, integer, mapping, sequence, string_map
 
 _RAY = "ray.io/"
@@ -27,6 +28,14 @@ class Inventory:
     """One for each container of each pod."""
     pools: tuple[tuple[str, dict[str, str], frozenset[int]], ...]
     """InferencePools: namespace, pod labels, target ports."""
+    served: tuple[Program, ...] = ()
+    """Engines that no container starts by its own command line: their flags, weights and model are
+    judged like those of others; probes, ports and limits are those of the pod that they run in."""
+
+    def engines(self) -> Iterator[Program]:
+        """Everything that serves a model or helps to, whoever starts it."""
+        every = (*self.programs, *self.served)
+        return (p for p in every if p.engine is not None and p.mode != "none")
 
     @cached_property
     def graph(self) -> Graph:
@@ -89,7 +98,8 @@ class Inventory:
         flat = flatten(objects)
         pods = tuple(pod for index, item in enumerate(flat) for pod in pods_of(index, item))
         programs = tuple(program_of(c) for pod in pods for c in pod.containers)
-        return cls(tuple(flat), pods, programs, tuple(_pools(flat)))
+        others = tuple(program_of(c) for c in served(pods))
+        return cls(tuple(flat), pods, programs, tuple(_pools(flat)), others)
 
     def serving(self) -> Iterator[Program]:
         """The programs that answer requests for models, for as long as their pod lives."""
@@ -105,7 +115,8 @@ class Inventory:
             alone = container.pod.kind == "Pod" and program.mode == "server"
             return alone and self._led_to(program)
         if program.mode != "none":
-            return program.mode == "server"
+            followed = program.mode == "member" and program.follows
+            return program.mode == "server" or (followed and self._led_to(program))
         if idle(container, program.command) or helps(container):
             return False
         return self._pooled(program) or self._holds_gpu(program)

@@ -27,7 +27,8 @@ from policies.tree import (
     written,
 )
 
-ContainerKind = Literal["container", "sidecar", "init", "ephemeral"]
+ContainerKind = Literal["container", "sidecar", "init", "ephemeral", "model"]
+"""model: no container, but what one starts because a text elsewhere in the object says so."""
 Role = Literal["pod", "leader", "worker"]
 
 _TEMPLATE: tuple[Path, ...] = (("spec", "template", "spec"),)
@@ -73,6 +74,15 @@ class Container:
     """A controller fills in what is not written: what is absent here says nothing."""
     layers: tuple[Path, ...] = ()
     """Where its parts stand, if a template and patches of it make it: the last one wins."""
+    elsewhere: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
+    """Places in the object of parts that do not stand below `path`."""
+
+    def place(self, path: Path) -> Path:
+        """Where in the object a part of it stands."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.elsewhere:
+                return (*self.elsewhere[path[:length]], *path[length:])
+        return (*self.path, *path)
 
     def where(self, field: str) -> Path:
         """The part that says a field."""

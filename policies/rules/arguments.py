@@ -14,7 +14,7 @@ from policies.pods import Container
 from policies.rules.shared import about, flag_path
 from policies.secrets import names_secret
 from policies.tree import is_mapping, known_items, mapping, sequence, unread
-from tokenworks.catalog.commandline import image_words, repeats
+from tokenworks.catalog.commandline import Gap, grammars, image_words, repeats, strangers
 
 _ARGS = (
     "https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/"
@@ -45,10 +45,6 @@ def _words(program: Program) -> Iterator[tuple[Path, str]]:
 def _starts_shell(program: Program) -> bool:
     names = {word.rpartition("/")[2] for word in words_of(program.container.spec)[0][:2]}
     return not names.isdisjoint({"sh", "bash", "dash", "ash", "zsh", "eval"})
-
-
-def _engines(inventory: Inventory) -> Iterator[Program]:
-    return (p for p in inventory.programs if p.engine is not None and p.mode != "none")
 
 
 @rule(
@@ -144,7 +140,7 @@ def entry_twice(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     _ARGS,
 )
 def argument_quotes(inventory: Inventory, _context: Context) -> Iterator[Violation]:
-    for program in _engines(inventory):
+    for program in inventory.engines():
         for path, word in _words(program):
             match = _QUOTED.fullmatch(word.strip())
             if match and not _is_json_text(match["text"], match[1], word):
@@ -172,7 +168,7 @@ def _is_json_text(text: str, quote: str, word: str) -> bool:
     "https://docs.vllm.ai/en/stable/cli/serve/",
 )
 def argument_json(inventory: Inventory, _context: Context) -> Iterator[Violation]:
-    for program in _engines(inventory):
+    for program in inventory.engines():
         for flag, _, found in _notes(program, "JSON"):
             if flag == "limit-mm-per-prompt" or _QUOTED.fullmatch(found):
                 continue
@@ -196,7 +192,7 @@ def argument_json(inventory: Inventory, _context: Context) -> Iterator[Violation
     "https://docs.vllm.ai/en/stable/cli/serve/",
 )
 def flag_value(inventory: Inventory, _context: Context) -> Iterator[Violation]:
-    for program in _engines(inventory):
+    for program in inventory.engines():
         for flag, wanted, found in _notes(program, r"a (?:whole )?number.*?"):
             if re.search(r"[$<{]", found) or _QUOTED.fullmatch(found):
                 continue
@@ -243,24 +239,54 @@ def _notes(program: Program, wanted: str) -> Iterator[tuple[str, str, str]]:
 @rule(
     "unknown-flag",
     "error",
-    "Flags are spelt as the engine spells them",
-    "An engine stops at a flag that it does not know: the pod restarts again and again, and its "
-    "log says so between pages of help.",
-    "Write the flag as the engine's --help of that version does.",
+    "The engine knows its flags",
+    "An engine stops at a flag that it does not know: one that is misspelt, one that came later, "
+    "and one that went with an older version. The pod restarts again and again, and its log says "
+    "so between pages of help.",
+    "Write the flag as the engine's --help of the image's version does.",
     "https://docs.vllm.ai/en/stable/cli/serve/",
 )
 def unknown_flag(inventory: Inventory, _context: Context) -> Iterator[Violation]:
-    for program in _engines(inventory):
+    for program in inventory.engines():
+        strange = {} if program.played else dict(strangers(program.line, program.container.image))
+        for name, gap in strange.items():
+            if name != _drain_flag(program):  # shutdown-flag says more about it
+                yield about(program, flag_path(program, name), *_strange(program, name, gap))
         for unknown in program.line.unknown:
             name = unknown.name.replace("_", "-").partition("=")[0]
             near = [other for other in unknown.near if _typo(name, other)]
-            if near:
+            if near and name not in strange:
                 yield about(
                     program,
                     flag_path(program, name),
                     f"has a flag --{unknown.name}, which it does not know",
                     f"write --{near[0]}",
                 )
+
+
+def _drain_flag(program: Program) -> str | None:
+    grammar = grammars().get(program.line.engine or "")
+    drain = grammar.facts.get("drain") if grammar else None
+    return drain["flag"] if drain else None
+
+
+def _strange(program: Program, name: str, gap: Gap) -> tuple[str, str]:
+    """What is said of a flag that the image's version does not know, and what to do."""
+    title = program.engine.name if program.engine else "the engine"
+    when = " or ".join(
+        part
+        for part in (
+            f"it went after {gap.last}" if gap.last else "",
+            f"it comes with {gap.next}" if gap.next else "",
+        )
+        if part
+    )
+    message = f"has a flag --{name}, which {title} {gap.version} does not know: {when}"
+    if gap.instead:
+        return message, gap.instead
+    if gap.next:
+        return message, f"leave --{name} out, or use an image of {gap.next} or newer"
+    return message, f"leave --{name} out"
 
 
 def _typo(name: str, other: str) -> bool:

@@ -130,9 +130,9 @@ class _Load:
 
 
 def _loads(inventory: Inventory) -> Iterator[_Load]:
-    for program in inventory.programs:
+    for program in inventory.engines():
         world = program.world
-        if program.mode == "none" or world is None or not program.needs_gpu:
+        if world is None or not program.needs_gpu:
             continue
         if "cpu-offload-gb" in program.line.flags or "config" in program.line.flags:
             continue

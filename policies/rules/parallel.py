@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Violation, rule
-from policies.pods import Pod
+from policies.pods import Pod, descend
 from policies.rules.shared import about, flag_path, pods_of_group
+from policies.tree import integer, mapping
 from tokenworks.catalog.commandline import Size, World
 
 _DOCS = "https://docs.vllm.ai/en/stable/serving/parallelism_scaling/"
@@ -83,6 +84,52 @@ def world_size(inventory: Inventory, _context: Context) -> Iterator[Violation]:
                 f"wants {ranks} GPUs ({_product(world)}) and its container has {gpus}",
                 f"ask for {ranks} GPUs, or lower the parallelism to {gpus}",
             )
+    for program in inventory.served:
+        yield from _over_workers(inventory, program)
+
+
+def _over_workers(inventory: Inventory, program: Program) -> Iterator[Violation]:
+    """Ranks that Ray places on the workers of a cluster, wherever GPUs are free."""
+    world, pod = program.world, program.container.pod
+    if world is None or not program.gpus or not isinstance(world.tp, int):
+        return
+    groups = [_gpus(inventory, other) for other in inventory.pods if other.index == pod.index]
+    if not isinstance(world.pp, int) or None in groups:
+        return
+    known = [group for group in groups if group is not None]
+    ranks, total = world.tp * world.pp, sum(gpus * most for gpus, most in known)
+    largest = max((gpus for gpus, _ in known), default=0)
+    sizes = f"tensor {world.tp}{f' x pipeline {world.pp}' if world.pp > 1 else ''}"
+    if ranks > total:
+        yield about(
+            program,
+            flag_path(program, *_FLAGS),
+            f"wants {ranks} GPUs ({sizes}) and the cluster has {total} at most: it is never placed",
+            f"give the workers {ranks} GPUs, or lower the parallelism to {total}",
+        )
+    elif world.tp > largest:
+        yield about(
+            program,
+            flag_path(program, *_FLAGS),
+            f"spreads {world.tp} tensor ranks over workers with {largest} GPUs each: every layer "
+            "waits for the network between them",
+            f"set --tensor-parallel-size to {largest} and --pipeline-parallel-size to "
+            f"{-(-ranks // largest)}, or use workers with {world.tp} GPUs",
+            "warning",
+        )
+
+
+def _gpus(inventory: Inventory, pod: Pod) -> tuple[int, int] | None:
+    """GPUs of one pod of a Ray cluster, and how many of it there may be; None: not known."""
+    group = mapping(descend(pod.object, pod.path[:-2]))
+    found = [program.gpus for program in inventory.of_pod(pod)]
+    if "num-gpus" in mapping(group.get("rayStartParams")) or None in found:
+        return None
+    counts = [integer(group.get(key), 1) for key in ("replicas", "maxReplicas", "numOfHosts")]
+    if None in counts:
+        return None
+    replicas, most, hosts = (count or 0 for count in counts)
+    return sum(gpus or 0 for gpus in found), max(replicas, most) * max(hosts, 1)
 
 
 @rule(

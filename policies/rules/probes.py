@@ -12,7 +12,8 @@ from policies.commands import Command, command_of
 from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Path, Rule, Severity, Violation
-from policies.tree import integer, mapping, sequence
+from policies.pods import DYNAMO, descend
+from policies.tree import integer, is_mapping, mapping, sequence
 from tokenworks.catalog.commandline import grammars
 
 _LINK = (
@@ -37,11 +38,13 @@ class _Probe:
     program: Program
     key: str
     spec: Mapping[str, Any]
+    elsewhere: Path = ()
+    """Its path, where it stands outside of the container."""
 
     @property
     def path(self) -> Path:
         """Path of the probe."""
-        return (*self.program.container.path, self.key)
+        return self.elsewhere or (*self.program.container.path, self.key)
 
     @property
     def timeout(self) -> int | None:
@@ -82,6 +85,24 @@ def _find(kind: str, inventory: Inventory, _context: Context) -> Iterator[Violat
                 yield _missing(probe, kind)
             continue
         yield from _lies(probe, kind)
+        yield from _TIMING[kind](probe)
+    for program in inventory.programs:
+        # Dynamo's operator probes what it starts, unless somebody writes other probes.
+        if program.container.pod.kind in DYNAMO and not inventory.serves(program):
+            yield from _instead_of_dynamos(program, kind)
+
+
+def _instead_of_dynamos(program: Program, kind: str) -> Iterator[Violation]:
+    """What is wrong with a probe that takes the place of the operator's own."""
+    container, key = program.container, f"{kind}Probe"
+    beside = (*container.pod.path[:-1], key)
+    holder: object = descend(container.pod.object, container.pod.path[:-1])
+    own = is_mapping(container.spec.get(key))
+    if program.engine is None or not (own or is_mapping(mapping(holder).get(key))):
+        return
+    spec = mapping(container.spec.get(key) if own else mapping(holder).get(key))
+    probe = _Probe(program, key, spec, () if own else beside)
+    if kind != "readiness" and any(handler in spec for handler in _HANDLERS):
         yield from _TIMING[kind](probe)
 
 
@@ -264,7 +285,10 @@ def _liveness_timing(probe: _Probe) -> Iterator[Violation]:
     yield from _impatient(probe, "error")
     window, delay = probe.window, probe.delay
     started = mapping(probe.program.container.spec.get("startupProbe"))
-    waits = any(handler in started for handler in _HANDLERS)
+    # Dynamo's operator adds one that waits two hours: ai-dynamo/dynamo, deploy/operator/internal/
+    # dynamo/component_worker.go, read 2026-11-30.
+    by_operator = probe.program.container.pod.kind in DYNAMO
+    waits = by_operator or any(handler in started for handler in _HANDLERS)
     if delay is not None and delay > _LONGEST_DELAY and waits:
         yield probe.violation(
             f"has a livenessProbe with initialDelaySeconds {delay} beside a startupProbe, which "

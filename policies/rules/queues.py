@@ -8,7 +8,7 @@ from fractions import Fraction
 from policies.engines import is_accelerator
 from policies.graph import Item
 from policies.inventory import Inventory
-from policies.model import Context, Violation, rule
+from policies.model import Context, Path, Violation, rule
 from policies.pods import Pod
 from policies.rules.shared import of_item, pods_of_group, replicas_of
 from policies.tree import at, mapping, quantity, sequence, string_map, strings
@@ -158,6 +158,37 @@ def queue_preemption(inventory: Inventory, _context: Context) -> Iterator[Violat
                 f"{pod.name} serves in it",
                 "set withinClusterQueue: Never",
             )
+
+
+@rule(
+    "queue-cohort",
+    "warning",
+    "Serving keeps the quota of its queue",
+    "Queues of one cohort lend each other what they do not use. A queue of serving that takes "
+    "nothing back waits for batch work to end before it can scale; one whose engines need more "
+    "than its own loses them as soon as the lender wants its quota back from anybody.",
+    "Give the queue of serving the quota that it uses, with reclaimWithinCohort: Any or "
+    "LowerPriority, and LowerPriority to those that it borrows from.",
+    "https://kueue.sigs.k8s.io/docs/concepts/preemption/",
+    whole_set=True,
+)
+def queue_cohort(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    queues = list(inventory.graph.of_kind("ClusterQueue"))
+    told: set[int] = set()
+    for pod, queue in _queued(inventory):
+        others = [q for q in queues if q.index != queue.index and _cohort(q) == _cohort(queue)]
+        if not _cohort(queue) or not others or queue.index in told or not _serves(inventory, pod):
+            continue
+        told.add(queue.index)
+        if _reclaims(queue) == "Never" and _lent(queue) is not None:
+            yield of_item(
+                queue,
+                ("spec", "preemption", "reclaimWithinCohort"),
+                f"lends its quota to cohort {_cohort(queue)} and takes nothing back "
+                f"(reclaimWithinCohort: Never): {pod.kind} {pod.name} waits until others are done",
+                "set reclaimWithinCohort: Any, or LowerPriority with a priority for serving, or "
+                "lendingLimit: 0",
+            )
     yield from _reclaimed(inventory)
 
 
@@ -168,8 +199,7 @@ def _reclaimed(inventory: Inventory) -> Iterator[Violation]:
     for queue in borrowers.values():
         cohort, serving = _cohort(queue), _borrowing(inventory, queue)
         for other in inventory.graph.of_kind("ClusterQueue"):
-            takes = mapping(other.spec.get("preemption")).get("reclaimWithinCohort")
-            if other.index in told or other.index == queue.index or takes != "Any":
+            if other.index in told or other.index == queue.index or _reclaims(other) != "Any":
                 continue
             if cohort and _cohort(other) == cohort and serving is not None:
                 told.add(other.index)
@@ -184,6 +214,7 @@ def _reclaimed(inventory: Inventory) -> Iterator[Violation]:
 
 
 def _cohort(queue: Item) -> str:
+    """`cohortName` since v1beta2, `cohort` before."""
     return str(queue.spec.get("cohortName") or queue.spec.get("cohort") or "")
 
 
@@ -232,4 +263,23 @@ def _quota(queue: Item, resource: str) -> Fraction | None:
     return sum(known, Fraction(0)) if known and len(known) == len(amounts) else None
 
 
-ALL = (queue_coverage, queue_label, serving_priority, queue_preemption)
+def _reclaims(queue: Item) -> str:
+    return str(mapping(queue.spec.get("preemption")).get("reclaimWithinCohort") or "Never")
+
+
+def _lent(queue: Item) -> Path | None:
+    """The limit of the first GPU quota that may be lent; None where none may."""
+    for group, entry in enumerate(sequence(queue.spec.get("resourceGroups"))):
+        for position, flavor in enumerate(sequence(mapping(entry).get("flavors"))):
+            for number, resource in enumerate(sequence(mapping(flavor).get("resources"))):
+                given = mapping(resource)
+                if quantity(given.get("nominalQuota")) == 0:
+                    continue  # it has nothing to lend
+                free = quantity(given.get("lendingLimit")) != 0
+                if free and is_accelerator(str(given.get("name"))):
+                    home = ("spec", "resourceGroups", group, "flavors", position, "resources")
+                    return (*home, number, "lendingLimit")
+    return None
+
+
+ALL = (queue_coverage, queue_label, serving_priority, queue_preemption, queue_cohort)

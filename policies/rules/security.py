@@ -213,10 +213,8 @@ def _grouped(inventory: Inventory, namespace: str, selector: dict[str, str]) -> 
     _VLLM,
 )
 def remote_code(inventory: Inventory, _context: Context) -> Iterator[Violation]:
-    for program in inventory.programs:
-        if program.engine is None or program.mode == "none":
-            continue
-        if program.engine.name == "nim":
+    for program in inventory.engines():
+        if program.engine is not None and program.engine.name == "nim":
             yield from _nim_code(program)
             continue
         if program.line.value("trust-remote-code") is not True or hub_model(program) is None:

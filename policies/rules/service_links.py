@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from policies.engines import Engine, Program, engine_called
 from policies.inventory import Inventory
 from policies.model import Context, Manifest, Rule, Violation
-from policies.pods import DYNAMO
+from policies.pods import DYNAMO, Pod
 from policies.tree import at, mapping
 
 _LINK = "https://kubernetes.io/docs/concepts/containers/container-environment/#cluster-information"
@@ -20,10 +21,11 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     }
     seen: set[tuple[int, object]] = set()
     for program in inventory.programs:
-        pod, engine = program.container.pod, program.engine
+        pod, engine = program.container.pod, program.engine or _left_to_kserve(program)
         links = pod.spec.get("enableServiceLinks")
-        # Dynamo's operator takes the pod's own fields as they are written; others may not.
-        if engine is None or links is False or (pod.completed and pod.kind not in DYNAMO):
+        # Of pods that operators complete, these take the pod's own fields as they are written.
+        taken = pod.kind in DYNAMO or _of_kserve(pod)
+        if engine is None or links is False or (pod.completed and not taken):
             continue
         if (pod.index, pod.path) in seen:
             continue
@@ -42,6 +44,20 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             "set enableServiceLinks: false on the pod",
             "error" if collides else None,
         )
+
+
+def _left_to_kserve(program: Program) -> Engine | None:
+    """vLLM, which KServe starts in its main container where image and command are left to it."""
+    container = program.container
+    given = any(container.spec.get(key) for key in ("image", "command"))
+    ours = _of_kserve(container.pod) and container.name == "main" and not given
+    return engine_called("vllm") if ours else None
+
+
+def _of_kserve(pod: Pod) -> bool:
+    """A template that KServe lays over its own, which say nothing about links: kserve/kserve,
+    config/llmisvcconfig/*.yaml, read 2026-11-30. Base configurations may."""
+    return pod.kind == "LLMInferenceService" and not at(pod.object, "spec", "baseRefs")
 
 
 def _has_address(service: Manifest) -> bool:

@@ -32,11 +32,22 @@ def about(
     container = program.container
     return Violation(
         container.pod.index,
-        (*container.path, *path),
-        f"{program.title} {message}",
-        remedy,
+        container.place(path),
+        f"{program.title} {_in_words_of(program, message)}",
+        _in_words_of(program, remedy),
         severity,
     )
+
+
+_DASHED = re.compile(r"--([a-z][\w-]*)")
+
+
+def _in_words_of(program: Program, text: str) -> str:
+    """Flags as they are written where the engine is started: `--x-y`, or engine_kwargs.x_y."""
+    if program.container.kind != "model":
+        return text
+    shown = text.replace(" a --", " an --")
+    return _DASHED.sub(lambda match: f"engine_kwargs.{match[1].replace('-', '_')}", shown)
 
 
 def of_pod(

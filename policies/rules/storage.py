@@ -10,7 +10,7 @@ from typing import Any
 from policies.engines import Program
 from policies.graph import Item
 from policies.inventory import Inventory
-from policies.model import Context, Violation, rule
+from policies.model import Context, Path, Violation, rule
 from policies.pods import DYNAMO, Container, Pod, descend
 from policies.rules.rollout import surge_of
 from policies.rules.shared import (
@@ -296,7 +296,7 @@ def _hub_cache(program: Program) -> str | None:
 
 def _downloading(inventory: Inventory) -> Iterator[tuple[Program, str]]:
     """Engines that fetch weights from a hub when they start."""
-    for program in inventory.programs:
+    for program in inventory.engines():
         model = hub_weights(program)
         if model is not None:
             yield program, model
@@ -325,6 +325,19 @@ def _left_to_others(container: Container) -> bool:
     ]
     named = ("pvc", "pvcs", "volumeMounts", "modelRef", "models")
     return any(mapping(holder).get(name) for holder in holders for name in named)
+
+
+def _limits(container: Container) -> frozenset[str]:
+    """Resources that a container has a limit for; Dynamo's components may name theirs beside the
+    pod, `custom` ones one level down."""
+    holders: list[object] = [container.spec]
+    if container.pod.kind in DYNAMO:
+        holders.append(descend(container.pod.object, container.pod.path[:-1]))
+    found: set[str] = set()
+    for holder in holders:
+        limits = mapping(mapping(mapping(holder).get("resources")).get("limits"))
+        found |= {*limits, *mapping(limits.get("custom"))}
+    return frozenset(found)
 
 
 def _caching(inventory: Inventory) -> Iterator[tuple[Program, str, str, list[_Mount]]]:
@@ -363,6 +376,7 @@ def _kept(volume: Mapping[str, Any] | None) -> bool:
     "hub, and evictions when the node's disk fills up.",
     "Mount a volume that outlives the pod where the engine looks, and fill it once.",
     _HUB,
+    whole_set=True,
 )
 def weights_download(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program, model, cache, mounts in _caching(inventory):
@@ -378,6 +392,39 @@ def weights_download(inventory: Inventory, _context: Context) -> Iterator[Violat
             f"mounted at {cache}",
             "mount a PersistentVolumeClaim there that a Job fills, and set HF_HUB_OFFLINE=1",
         )
+    for index, path, model, uri in _fetched_by_kserve(inventory):
+        if not (_cached_by_kserve(inventory, uri) or _mounts_models(inventory, index)):
+            yield Violation(
+                index,
+                path,
+                f"has KServe download {model} from the hub into every pod that starts, "
+                "and keeps nothing",
+                "name a claim (pvc://…) or an image (oci://…), or make a LocalModelCache for "
+                f"{uri}",
+            )
+
+
+_KSERVE_CACHES = ("LocalModelCache", "LocalModelNamespaceCache")
+
+
+def _cached_by_kserve(inventory: Inventory, uri: str) -> bool:
+    """Whether a cache of KServe's holds what a URI names: then it mounts that instead."""
+    sources = (
+        str(cache.spec.get("sourceModelUri") or "")
+        for cache in inventory.graph.of_kind(*_KSERVE_CACHES)
+    )
+    return any(source and uri.startswith(source) for source in sources)
+
+
+def _mounts_models(inventory: Inventory, index: int) -> bool:
+    """Whether the object mounts what outlives its pods where KServe puts weights, or turns the
+    download off."""
+    spec = mapping(inventory.objects[index].get("spec"))
+    if mapping(spec.get("storageInitializer")).get("enabled") is False:
+        return True
+    mounts = [m for p in inventory.of_object(index) for m in _mounts(p.container)]
+    kept = ("/mnt/models", "/models", "/root/.cache/huggingface")
+    return any(_kept(m.volume) and any(_under(m.path, k) for k in kept) for m in mounts)
 
 
 @rule(
@@ -431,7 +478,21 @@ _HUB_URI = re.compile(r"hf://([\w.-]+/[\w.-]+)(?::(.*))?")
 
 
 def _served_by_kserve(inventory: Inventory) -> Iterator[Violation]:
-    """Weights that KServe fetches: hf://OWNER/NAME[:REVISION]."""
+    for index, path, model, uri in _fetched_by_kserve(inventory):
+        revision = uri.partition("hf://")[2].partition(":")[2]
+        if COMMIT.fullmatch(revision):
+            continue
+        said = f"a branch of {model}: {revision}" if revision else f"{model} without a revision"
+        yield Violation(
+            index,
+            path,
+            f"serves {said}",
+            f"write the commit that the hub shows: hf://{model}:COMMIT",
+        )
+
+
+def _fetched_by_kserve(inventory: Inventory) -> Iterator[tuple[int, Path, str, str]]:
+    """Weights that KServe fetches, hf://OWNER/NAME[:REVISION]: object, field, name and URI."""
     for index, manifest in enumerate(inventory.objects):
         if manifest.get("kind") not in ("LLMInferenceService", "InferenceService"):
             continue
@@ -441,16 +502,10 @@ def _served_by_kserve(inventory: Inventory) -> Iterator[Violation]:
             if is_mapping(value):
                 places.append(("predictor", str(part), "storageUri"))
         for place in places:
-            match = _HUB_URI.fullmatch(str(at(spec, *place) or ""))
-            if match is None or COMMIT.fullmatch(match[2] or ""):
-                continue
-            branch = f"a branch of {match[1]}: {match[2]}"
-            yield Violation(
-                index,
-                ("spec", *place),
-                f"serves {branch if match[2] else f'{match[1]} without a revision'}",
-                f"write the commit that the hub shows: hf://{match[1]}:COMMIT",
-            )
+            uri = str(at(spec, *place) or "")
+            match = _HUB_URI.fullmatch(uri)
+            if match is not None:
+                yield index, ("spec", *place), match[1], uri
 
 
 def _options(program: Program) -> frozenset[str]:
@@ -491,10 +546,9 @@ def ephemeral_limit(inventory: Inventory, _context: Context) -> Iterator[Violati
     for program in inventory.programs:
         container = program.container
         holds = program.needs_gpu or bool(program.accelerators)
-        if program.engine is None or not holds or container.completed:
+        if program.engine is None or not holds or _left_to_others(container):
             continue
-        limits = mapping(mapping(container.spec.get("resources")).get("limits"))
-        if "ephemeral-storage" in limits:
+        if "ephemeral-storage" in _limits(container):
             continue
         model, cache = hub_weights(program), _hub_cache(program)
         mounts = list(_mounts(container))

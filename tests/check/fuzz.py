@@ -36,7 +36,7 @@ _WORDS: Final = (
     "[" * 300, "- " * 300,
     "kind: List\nitems:", "apiVersion: 1", "containers: 3", "env: x", "args: {a: b}",
     "command: [[a]]", "image: null", "resources: {limits: [1]}", "ports: [x]", "$(A)",
-    "${A:-$(b)}", "`id`", "&&", "\\",
+    "${A:-$(b)}", "`id`", "&&", "\\", r'name: "a\n::error::b\e[31m"', r'image: "a\u2028b"',
 )  # fmt: skip
 
 Change = Callable[[random.Random, list[str]], list[str]]
@@ -107,8 +107,9 @@ def wrong(data: bytes) -> str | None:
     begun = time.monotonic()
     try:
         report = check_paths(["-"], BytesIO(data), Context(profile="strict"))
-        for form in FORMATS.values():
-            form(report)
+        for name, form in FORMATS.items():
+            if not all(line.isprintable() for line in form(report).splitlines()):
+                return f"a value breaks out of its line in the format {name}"
         words = read._text(data)  # pyright: ignore[reportPrivateUsage]
         if isinstance(words, str) and is_json(words):
             words = (split(words) or (words,))[0]

@@ -167,6 +167,18 @@ def at(kind: str, path: str, value: Any) -> Break:
     return made
 
 
+def of_serving_queue(path: str, value: Any) -> Break:
+    """The same for the ClusterQueue that a LocalQueue leads to."""
+
+    def made(objects: list[Object]) -> Iterator[None]:
+        led = {item["spec"]["clusterQueue"] for item in kinds(objects, "LocalQueue")}
+        yield from at("ClusterQueue", path, value)(
+            [item for item in objects if item["metadata"]["name"] in led]
+        )
+
+    return made
+
+
 def also(*added: Object) -> Break:
     """One object more."""
 
@@ -630,7 +642,8 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
     "leader-name": only(("vllm-tp8-statefulset",), of_vllm("--nnodes=2", "--node-rank=$(RANK)")),
     "host-dns": only(GROUPS, _on_the_host),
     "queue-coverage": only(
-        ("kueue",), at("ClusterQueue", "spec.resourceGroups.0.coveredResources", ["cpu", "memory"])
+        ("kueue",),
+        of_serving_queue("spec.resourceGroups.0.coveredResources", ["cpu", "memory"]),
     ),
     "queue-label": only(SIMPLE, _queued_below),
     "serving-priority": only(
@@ -638,7 +651,10 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
     ),
     "queue-preemption": only(
         ("kueue",),
-        at("ClusterQueue", "spec.preemption.withinClusterQueue", "LowerOrNewerEqualPriority"),
+        of_serving_queue("spec.preemption.withinClusterQueue", "LowerOrNewerEqualPriority"),
+    ),
+    "queue-cohort": only(
+        ("kueue",), of_serving_queue("spec.preemption.reclaimWithinCohort", "Never")
     ),
     "webhook-outage": also(WEBHOOK),
     "metric-names": also(SCALER),

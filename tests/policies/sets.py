@@ -152,11 +152,15 @@ def _cluster(kind: str, api: str, name: str, spec: Object) -> Object:
 
 
 def _cluster_queue(given: Given) -> Object:
-    group = {
+    group: Object = {
         "coveredResources": ["cpu", "memory", "nvidia.com/gpu"],
         "flavors": [{"name": given.get("flavor", "h100")}],
     }
+    if "gpus" in given:
+        group["flavors"][0]["resources"] = [{"name": "nvidia.com/gpu", **given["gpus"]}]
     spec: Object = {"resourceGroups": [group]}
+    if "cohort" in given:
+        spec[given.get("by", "cohortName")] = given["cohort"]
     if "preemption" in given:
         spec["preemption"] = given["preemption"]
     return _cluster("ClusterQueue", "kueue.x-k8s.io/v1beta2", given.get("name", "shared"), spec)

@@ -388,6 +388,45 @@ def test_a_switch_takes_no_value(args: list[str], image: str, message: str) -> N
     assert "serves a/b" in found("model-revision", made)[0].message
 
 
+@pytest.mark.parametrize(
+    ("image", "words", "message", "remedy"),
+    [
+        ("vllm/vllm-openai:v0.10.0", "vllm serve /m --use-v2-block-manager",
+         "--use-v2-block-manager, which vllm 0.10.0 does not know: it went after 0.9.2",
+         "leave --use-v2-block-manager out"),
+        ("vllm/vllm-openai:v0.26.0", "vllm serve /m --disable_log_requests",
+         "it went after 0.16.0", "write --no-enable-log-requests"),
+        ("vllm/vllm-openai:v0.6.3.post1", "vllm serve /m --speculative-config={}",
+         "which vllm 0.6.3.post1 does not know: it comes with 0.8.2",
+         "leave --speculative-config out, or use an image of 0.8.2 or newer"),
+        ("lmsysorg/sglang:v0.5.16-cu130", "python3 -m sglang.launch_server --model-path /m "
+         "--boundary-reduction ar", "which sglang 0.5.16 does not know: it comes with 0.5.21",
+         "or use an image of 0.5.21 or newer"),
+        ("lmsysorg/sglang:v0.5.21", "python3 -m sglang.launch_server --model-path /m "
+         "--nsa-decode-backend fa3", "which sglang 0.5.21 does not know: it went after 0.5.19",
+         "leave --nsa-decode-backend out"),
+    ],
+)  # fmt: skip
+def test_the_images_version_says_which_flags_there_are(
+    image: str, words: str, message: str, remedy: str
+) -> None:
+    container = engine(image=f"{image}@{DIGEST}", command=["sh", "-c", f"exec {words}"], args=None)
+    for made in (deployment(pod(container)), job(pod(container))):
+        (finding,) = found("unknown-flag", made)
+        assert message in finding.message
+        assert remedy in finding.remedy
+
+
+def test_a_flag_that_drains_is_told_once() -> None:
+    container = engine(
+        image=f"vllm/vllm-openai:v0.9.0@{DIGEST}", args=["--model", "/m", "--shutdown-timeout=60"]
+    )
+    made = deployment(pod(container))
+    assert [f.rule for f in check([made], Context()) if "--shutdown-timeout" in f.message] == [
+        "shutdown-flag"
+    ]
+
+
 @pytest.mark.parametrize("flag", ["--shutdown-timeout", "--shutdown_timeout", "--shutdown-timeou"])
 def test_every_rule_reads_flags_as_the_engine_does(flag: str) -> None:
     made = deployment(pod(engine(args=["--model", "/m", flag, "300"])))
@@ -642,6 +681,116 @@ def test_a_service_called_sglang_stops_sglang() -> None:
     assert "Service sglang sets SGLANG_PORT=tcp://…, which stops it" in finding.message
 
 
+# --- KServe --------------------------------------------------------------------
+
+
+def llm(uri: str = "pvc://weights/b", **spec: Any) -> Object:
+    return named("serving.kserve.io/v1alpha1", "LLMInferenceService",
+                 spec={"model": {"uri": uri, "name": "b"}, **spec})  # fmt: skip
+
+
+MAIN = {"containers": [{"name": "main", "resources": GPU}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        ({"template": MAIN}, ["spec.template.enableServiceLinks"]),
+        ({"template": {**MAIN, "enableServiceLinks": False}}, []),
+        ({"template": {**MAIN, "enableServiceLinks": False}, "worker": MAIN},
+         ["spec.worker.enableServiceLinks"]),
+        ({"prefill": {"template": MAIN}}, ["spec.prefill.template.enableServiceLinks"]),
+        ({"template": MAIN, "baseRefs": [{"name": "ours"}]}, []),
+        ({"template": {"containers": [{"name": "main", "image": f"example.com/own@{DIGEST}"}]}},
+         []),
+        ({"template": {"containers": [{"name": "proxy", "resources": GPU}]}}, []),
+    ],
+)  # fmt: skip
+def test_kserve_leaves_service_links_as_they_are(spec: Object, fields: list[str]) -> None:
+    findings = found("service-links", llm(**spec))
+    assert [finding.field for finding in findings] == fields
+    other = service({"app": "llama"}, 8000)
+    other["metadata"]["name"] = "vllm"
+    for finding in found("service-links", llm(**spec), other):
+        assert finding.severity == "error" and "Service vllm sets VLLM_PORT" in finding.message
+
+
+def _cache(uri: str) -> Object:
+    return named("serving.kserve.io/v1alpha1", "LocalModelCache", spec={"sourceModelUri": uri})
+
+
+@pytest.mark.parametrize(
+    ("objects", "count"),
+    [
+        ([llm("hf://a/b")], 1),
+        ([llm(f"hf://a/b:{COMMIT}")], 1),
+        ([llm("pvc://weights/b")], 0),
+        ([llm("oci://registry.example.com/b:1")], 0),
+        ([llm("hf://a/b"), _cache("hf://a/b")], 0),
+        ([llm("hf://a/b"), _cache("hf://a/other")], 1),
+        ([llm("hf://a/b", storageInitializer={"enabled": False})], 0),
+        ([llm("hf://a/b", template={
+            "containers": [{"name": "main", "volumeMounts": [
+                {"name": "w", "mountPath": "/mnt/models"}]}],
+            "volumes": [{"name": "w", "persistentVolumeClaim": {"claimName": "w"}}]})], 0),
+        ([llm("hf://a/b", template={
+            "containers": [{"name": "main", "volumeMounts": [
+                {"name": "w", "mountPath": "/models"}]}],
+            "volumes": [{"name": "w", "emptyDir": {}}]})], 1),
+        ([named("serving.kserve.io/v1beta1", "InferenceService", spec={"predictor": {"model": {
+            "modelFormat": {"name": "huggingface"}, "storageUri": "hf://a/b"}}})], 1),
+    ],
+)  # fmt: skip
+def test_kserve_downloads_into_every_pod_what_no_cache_holds(
+    objects: list[Object], count: int
+) -> None:
+    findings = found("weights-download", *objects)
+    assert ["downloads a/b" in f.message or "download a/b" in f.message for f in findings] == (
+        [True] * count
+    )
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        {"image": f"vllm/vllm-openai:v0.26.0@{DIGEST}"},
+        {"image": f"vllm/vllm-openai:v0.26.0@{DIGEST}", "args": ["--model", "/m"]},
+        {"image": f"vllm/vllm-openai:v0.26.0@{DIGEST}", "command": ["bash", "-c", "./join.sh"]},
+        {"image": f"kserve/huggingfaceserver:v0.16.0-gpu@{DIGEST}"},
+    ],
+)
+def test_a_worker_of_kserve_answers_no_probe(container: Object) -> None:
+    """It joins the Ray cluster of the head: kserve/kserve, config/runtimes/kserve-huggingface-
+    server-multinode.yaml."""
+    worker = {"name": "worker-container", "resources": GPU, **container}
+    spec = {"predictor": {**pod(), "workerSpec": {"containers": [worker]}}}
+    made = named("serving.kserve.io/v1beta1", "InferenceService", spec=spec)
+    assert [f for f in said(made, rules=PROBES) if "workerSpec" in f.field] == []
+    alone = deployment(pod(worker))
+    if "huggingfaceserver" not in container["image"]:
+        assert {f.rule for f in said(alone, rules=PROBES)} == PROBES
+
+
+@pytest.mark.parametrize(
+    ("container", "fires"),
+    [
+        ({"command": ["/run.sh"]}, False),
+        ({}, False),
+        ({"command": ["vllm", "serve", "/m"]}, True),
+        ({"args": ["--model", "/m"]}, True),
+        ({"command": ["vllm", "serve", "/m", "--headless"]}, False),
+    ],
+)
+def test_a_worker_is_a_server_where_its_words_start_one(container: Object, fires: bool) -> None:
+    worker = {"name": "rank", "image": f"vllm/vllm-openai:v0.26.0@{DIGEST}", "resources": GPU,
+              "ports": [{"containerPort": 8000}], **container}  # fmt: skip
+    findings = {f.rule for f in said(*group(worker), rules=PROBES)}
+    assert findings == (PROBES if fires else set())
+    if not container:
+        asked = said(*group(worker, service({"app": "rank"}, 8000)), rules=PROBES)
+        assert {f.rule for f in asked} == PROBES
+
+
 # --- custom resources ----------------------------------------------------------
 
 
@@ -767,6 +916,58 @@ def test_what_dynamo_starts_answers_no_http_of_an_engine(name: str) -> None:
     started = {"command": ["python3", "-m", f"dynamo.{name}"], "args": None}
     made = deployment(pod(engine(image=image, resources=GPU if works else None, **started, **bare)))
     assert said(made, rules=PROBES | {"gpu-limits"}) == []
+
+
+def graph(main: Object, **holder: Any) -> Object:
+    given = {"image": f"nvcr.io/nvidia/ai-dynamo/vllm-runtime@{DIGEST}", "command": WORKER}
+    services = {"decode": {"extraPodSpec": {"mainContainer": {**given, **main}}, **holder}}
+    return named("nvidia.com/v1alpha1", "DynamoGraphDeployment", spec={"services": services})
+
+
+HASTY = {"httpGet": {"path": "/live", "port": 9090}, "timeoutSeconds": 1}
+PATIENT = {"httpGet": {"path": "/live", "port": 9090}, "timeoutSeconds": 5, "periodSeconds": 15,
+           "failureThreshold": 6}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("made", "fields"),
+    [
+        (graph({}), []),  # the operator's own
+        (graph({"livenessProbe": PATIENT}), []),
+        (graph({"livenessProbe": {}}), []),
+        (graph({}, livenessProbe=PATIENT), []),
+        (graph({"livenessProbe": HASTY}),
+         ["spec.services.decode.extraPodSpec.mainContainer.livenessProbe.timeoutSeconds",
+          "spec.services.decode.extraPodSpec.mainContainer.livenessProbe"]),
+        (graph({}, livenessProbe=HASTY),
+         ["spec.services.decode.livenessProbe.timeoutSeconds",
+          "spec.services.decode.livenessProbe"]),
+        (component(command=WORKER, livenessProbe=HASTY),
+         ["spec.components[0].podTemplate.spec.containers[0].livenessProbe.timeoutSeconds",
+          "spec.components[0].podTemplate.spec.containers[0].livenessProbe"]),
+        (graph({"command": ["python3", "-m", "dynamo.frontend"], "livenessProbe": HASTY}), []),
+    ],
+)  # fmt: skip
+def test_a_probe_instead_of_dynamos_is_patient_too(made: Object, fields: list[str]) -> None:
+    assert [finding.field for finding in found("liveness-probe", made)] == fields
+    assert found("readiness-probe", made) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "count"),
+    [
+        (graph({}), 1),
+        (component(command=WORKER, resources=GPU), 1),
+        (graph({"resources": {"limits": {"ephemeral-storage": "80Gi"}}}), 0),
+        (graph({}, resources={"limits": {"gpu": "1", "custom": {"ephemeral-storage": "80Gi"}}}), 0),
+        (graph({}, resources={"limits": {"gpu": "1"}}), 1),
+        (graph({}, pvcs=[{"name": "weights"}]), 0),
+        (graph({"command": ["python3", "-m", "dynamo.frontend"]}), 0),
+    ],
+)
+def test_what_dynamo_downloads_into_a_pod_has_a_limit(made: Object, count: int) -> None:
+    findings = found("ephemeral-limit", made)
+    assert ["downloads a/b to" in finding.message for finding in findings] == [True] * count
 
 
 def test_main_containers_are_seen() -> None:

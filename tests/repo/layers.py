@@ -26,6 +26,11 @@ LAYERS = (
     ),
     Layer("charts/*", (), "runs in the pods of charts: the standard library of the engine's image"),
     Layer(
+        "policies/rayserve.py",
+        ("policies", "yaml"),
+        "reads the YAML text that a RayService holds; PyYAML comes with Pulumi",
+    ),
+    Layer(
         "policies/*",
         ("policies", "tokenworks.catalog.commandline"),
         "pure functions: they run in admission, check and Pulumi; one reader of command lines",
@@ -50,8 +55,17 @@ LAYERS = (
         "reads commands for policies too: the standard library alone",
     ),
     Layer(
+        "src/tokenworks/catalog/lifetimes.py",
+        (),
+        "reads commands for policies too: the standard library alone",
+    ),
+    Layer(
         "src/tokenworks/catalog/commandline.py",
-        ("tokenworks.catalog.flags", "tokenworks.catalog.shell"),
+        (
+            "tokenworks.catalog.flags",
+            "tokenworks.catalog.lifetimes",
+            "tokenworks.catalog.shell",
+        ),
         "reads commands for policies too: the standard library alone",
     ),
     Layer(

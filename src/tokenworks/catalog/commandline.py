@@ -28,6 +28,7 @@ from tokenworks.catalog.flags import (
     grammars,
     read_flags,
 )
+from tokenworks.catalog.lifetimes import Gap, gap, tag_of
 from tokenworks.catalog.shell import (
     Statement,
     Word,
@@ -145,6 +146,24 @@ def read_container(container: Mapping[str, Any]) -> CommandLine:
         str(container.get("image") or ""),
         bool(container.get("envFrom")),
     )
+
+
+def strangers(line: CommandLine, image: str) -> Iterator[tuple[str, Gap]]:
+    """The flags, without dashes in front, that the engine's version in an image does not know.
+
+    A command line is read with a grammar of many versions; the image's tag says which one runs it.
+    Nothing where that is not known.
+    """
+    grammar, tag = grammars().get(line.engine or ""), tag_of(line.engine or "", image)
+    if grammar is None or tag is None:
+        return
+    given = (*line.flags.values(), *line.unknown)
+    for position in sorted(f.position for f in given if f.position is not None):
+        word = line.words[position].partition("=")[0].partition(".")[0]
+        name = grammar.dashed(word[2:])
+        found = gap(grammar.engine, name, tag) if word.startswith("--") else None
+        if found is not None:
+            yield name, found
 
 
 def _sequence(value: object) -> Sequence[Any]:

@@ -24,7 +24,7 @@ from tokenworks.errors import UsageError
 from tokenworks.spec.common import API_VERSION
 from tokenworks.spec.objects import found_in, misshapen, well_shaped
 from tokenworks.spec.problems import FieldPath, Flaw
-from tokenworks.spec.yamldata import Document, compose, place_in, read_data
+from tokenworks.spec.yamldata import Document, compose, place_in, read_data, text_in
 from tokenworks.spec.yamlsource import (
     Mapping,
     Node,
@@ -66,8 +66,18 @@ class Lines:
             return [self.document.place] * len(paths)
         # A list is read once for all its items; another object is asked once, and not kept.
         node = self._list if within else compose(self.text)
-        found = [place_in(node, (*within, *path)) for path in paths]
+        found = [self._place(node, (*within, *path)) for path in paths]
         return [(line + self.document.first, column) for line, column in found]
+
+    def _place(self, node: Any, path: FieldPath) -> tuple[int, int]:
+        """Line and column in the document; inside a text that is written line by line too."""
+        line, column = place_in(node, path)
+        inner = text_in(node, path)
+        if inner is None:
+            return line, column
+        line += inner
+        text = self.all[self.document.first + line - 1]
+        return line, len(text) - len(text.lstrip(" -")) + 1
 
 
 @dataclass(frozen=True)

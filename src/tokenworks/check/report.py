@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policies import RULES, Finding, words
+from policies import RULES, Finding
 from policies.model import Severity
 from policies.secrets import masked
+from policies.text import one_line, visible, what
 from tokenworks.check import rules
+from tokenworks.check.markdown import code, plain
 
 SARIF: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -40,33 +42,42 @@ class Report:
         return 0 if self.objects else 2
 
     def text(self) -> str:
-        """All findings, one below the other, and a last line that counts."""
-        blocks = [
-            f"{place(finding)}{finding.severity}: {words(finding)}" for finding in self.findings
-        ]
-        return "\n".join([*blocks, self.summary()])
+        """The findings of each file, object by object, and a last line that counts."""
+        lines: list[str] = []
+        for file, findings in self._by_file().items():
+            lines.append(visible(file))
+            by_object: dict[str, list[Finding]] = {}
+            for finding in findings:
+                by_object.setdefault(finding.object, []).append(finding)
+            for name, own in by_object.items():
+                lines += [f"  {one_line(name)}"] if name else []
+                lines += [line for finding in own for line in _two_lines(finding)]
+            lines.append("")
+        return "\n".join([*lines, self.summary()])
 
     def summary(self) -> str:
         """`checked 12 objects in 4 files: 2 errors, 1 warning`."""
         if self.exit_code == 2:
-            return f"nothing to check: no Kubernetes objects in {self.where}{self._others()}"
+            where = visible(self.where)
+            return f"nothing to check: no Kubernetes objects in {where}{self._others()}"
         warnings = len(self.findings) - self.errors
         found = f"{_count(self.errors, 'error')}, {_count(warnings, 'warning')}"
-        return f"checked {_count(self.objects, 'object')} in {self.where}: {found}{self._others()}"
+        where = visible(self.where)
+        return f"checked {_count(self.objects, 'object')} in {where}: {found}{self._others()}"
 
     def _others(self) -> str:
         if not self.without_objects:
             return ""
-        shown = ", ".join(self.without_objects[:5])
+        shown = visible(", ".join(self.without_objects[:5]))
         more = len(self.without_objects) - 5
         rest = f" and {more} more" if more > 0 else ""
         return f" (no Kubernetes objects in {shown}{rest})"
 
     def json(self) -> str:
-        """The findings as a JSON list."""
-        return json.dumps(
-            [_row(finding) for finding in self.findings], indent=2, ensure_ascii=False
-        )
+        """The findings as a JSON list; what would show nothing, or turn a line, is written out."""
+        rows = [_row(finding) for finding in self.findings]
+        text = json.dumps(rows, indent=2, ensure_ascii=False)
+        return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
     def sarif(self) -> str:
         """One run of SARIF 2.1.0, for code scanning."""
@@ -85,17 +96,17 @@ class Report:
 
     def markdown(self) -> str:
         """A comment for a pull request: a count, and a table for each file."""
-        lines = [f"**Policies:** {self.summary()}"]
+        lines = [f"**Policies:** {plain(self.summary())}"]
         for file, findings in self._by_file().items():
-            lines += ["", f"### {_inline(file)}", "", "| line | severity | rule | what | remedy |",
+            lines += ["", f"### {code(file)}", "", "| line | severity | rule | what | remedy |",
                       "|---|---|---|---|---|"]  # fmt: skip
             for found in findings:
-                what = f"{found.object}: {found.message}" + (
-                    f" (`{found.field}`)" if found.field else ""
-                )
+                of = f"{found.object}: " if found.object else ""
+                where = f" ({_cell(found.field)})" if found.field else ""
+                problem = f"{plain(f'{of}{found.message}')}{where}"
                 cells = ("" if found.line is None else str(found.line), found.severity, found.rule,
-                         what, found.remedy)  # fmt: skip
-                lines.append(f"| {' | '.join(_cell(masked(cell)) for cell in cells)} |")
+                         problem, plain(found.remedy))  # fmt: skip
+                lines.append(f"| {' | '.join(cells)} |")
         return "\n".join(lines)
 
     def _by_file(self) -> Mapping[str, list[Finding]]:
@@ -114,12 +125,15 @@ FORMATS: Final[Mapping[str, Callable[[Report], str]]] = {
 }
 
 
-def place(finding: Finding) -> str:
-    """`file:line:column: `, as far as it is known."""
-    if finding.file is None:
-        return ""
-    parts = [finding.file, *(str(n) for n in (finding.line, finding.column) if n is not None)]
-    return f"{':'.join(parts)}: "
+def _two_lines(finding: Finding) -> tuple[str, str]:
+    """Line and column, as far as they are known, and what is wrong; below it what to do."""
+    known = [str(n) for n in (finding.line, finding.column) if n is not None]
+    problem, remedy = what(finding)
+    place = f"{':'.join(known)} " if known else ""
+    return (
+        f"    {place}{finding.severity}: [{finding.rule}] {problem}",
+        f"        remedy: {remedy}",
+    )
 
 
 def _row(finding: Finding) -> dict[str, object]:
@@ -172,10 +186,13 @@ def _annotation(finding: Finding) -> str:
     properties = {"file": finding.file, "line": finding.line, "col": finding.column,
                   "title": finding.rule}  # fmt: skip
     shown = ",".join(
-        f"{key}={_escaped(str(value), ':,')}" for key, value in properties.items() if value
+        f"{key}={_escaped(visible(str(value)), ':,')}" for key, value in properties.items() if value
     )
-    text = f"{finding.object}: {finding.message} ({finding.field})\nremedy: {finding.remedy}"
-    return f"::{finding.severity} {shown}::{_escaped(masked(text))}"
+    problem, remedy = what(finding)
+    of = f"{one_line(finding.object)}: " if finding.object else ""
+    return (
+        f"::{finding.severity} {shown}::{_escaped(f'{of}{problem}')}%0Aremedy: {_escaped(remedy)}"
+    )
 
 
 def _escaped(text: str, more: str = "") -> str:
@@ -185,13 +202,9 @@ def _escaped(text: str, more: str = "") -> str:
     return text
 
 
-def _inline(text: str) -> str:
-    return f"`{text}`"
-
-
 def _cell(text: str) -> str:
-    """Text that a table's cell can hold."""
-    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
+    """A name as code that a table's cell can hold."""
+    return code(text.replace("|", "¦"))
 
 
 def _count(number: int, noun: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tokenworks.review.markdown import cell, code, table
+from tokenworks.check.markdown import cell, code, table
 from tokenworks.review.review import Review
 from tokenworks.review.sections import Block, Limits, blocks, cost_words, counted
 

@@ -13,10 +13,10 @@ import yaml
 
 from policies import Finding
 from policies.tree import is_mapping, is_sequence
+from tokenworks.check.markdown import cell, code, fence, fold, plain, prose, table, tag
 from tokenworks.review.capacity import Need
 from tokenworks.review.difference import ORDER, Change
 from tokenworks.review.effects import Effect, sizes
-from tokenworks.review.markdown import cell, code, fence, fold, plain, prose, table, tag
 from tokenworks.review.objects import Difference
 from tokenworks.review.paths import ABSENT, Flag, Path, shown
 from tokenworks.review.review import Review

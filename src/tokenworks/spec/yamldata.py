@@ -24,7 +24,7 @@ from yaml.events import (
     SequenceStartEvent,
     StreamEndEvent,
 )
-from yaml.nodes import MappingNode, Node, SequenceNode
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from tokenworks.spec.problems import FieldPath
 from tokenworks.spec.scalars import UNPRINTABLE, Ambiguous, ScalarValue, plain_value
@@ -183,6 +183,29 @@ def place_in(node: Node, path: FieldPath) -> tuple[int, int]:
             break
         mark, node = found
     return mark.line + 1, mark.column + 1
+
+
+def text_in(node: Node, path: FieldPath) -> int | None:
+    """Lines from the key of a text in block style to the field of it that a path leads to.
+
+    None where the path ends before a text, or leads into one that is written another way.
+    """
+    for position, part in enumerate(path):
+        if isinstance(node, ScalarNode):
+            inside = path[position:]
+            break
+        found = _child(node, part)
+        if found is None:
+            return None
+        node = found[1]
+    else:
+        return None
+    if node.style != "|":
+        return None
+    try:
+        return place_in(compose(str(node.value)), inside)[0]
+    except (yaml.YAMLError, AttributeError):
+        return None
 
 
 def _child(node: Node, part: str | int) -> tuple[yaml.Mark, Node] | None:

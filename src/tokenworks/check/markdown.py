@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from policies.secrets import masked
+from policies.text import visible
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+|~>!$])")
 _BREAK: Final = "&#8203;"
@@ -83,17 +83,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def cell(text: str) -> str:
     """A name as code that fits a table's cell."""
     return code(text.replace("|", "¦"))
-
-
-def visible(text: str) -> str:
-    """The text with every sign that shows nothing, or turns the line around, written out."""
-    return "".join(c if _shows(c) else f"\\u{ord(c):04x}" for c in text)
-
-
-def _shows(character: str) -> bool:
-    if character in (" ", "\t"):
-        return True
-    return unicodedata.category(character)[0] not in ("C", "Z")
 
 
 def _longest_run(text: str) -> int:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenworks.review.markdown import cell, code, fence, plain, prose, tag
+from tokenworks.check.markdown import cell, code, fence, plain, prose, tag
 
 NASTY = st.text(
     alphabet=st.sampled_from(list("`~<>&|@#*_[]()!\\$:/\n\r\t -ab1\u202e\u200b\u2028\x00\x1b")),
