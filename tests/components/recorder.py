@@ -20,7 +20,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True)
 class Registered:
-    """One registration, as the engine would have got it."""
+    """One registration, or one reading, as the engine would have got it."""
 
     urn: str
     parent: str
@@ -120,6 +120,28 @@ class _Monitor(MockMonitor):
         if request.type != "pulumi:pulumi:Stack":
             self.seen.append(_registered(response.urn, request))
         return response
+
+    def ReadResource(self, request: Any) -> Any:  # noqa: N802
+        response = super().ReadResource(request)
+        self.seen.append(_read(response.urn, request))
+        return response
+
+
+def _read(urn: str, request: resource_pb2.ReadResourceRequest) -> Registered:
+    return Registered(
+        urn=urn,
+        parent=request.parent,
+        token=request.type,
+        name=request.name,
+        inputs=pulumi.runtime.rpc.deserialize_properties(request.properties, keep_unknowns=True),
+        depends_on=frozenset(dependency.split("::")[-1] for dependency in request.dependencies),
+        retained=False,
+        protected=False,
+        timeout="",
+        aliases=(),
+        ignored=(),
+        provider=request.provider,
+    )
 
 
 def _registered(urn: str, request: resource_pb2.RegisterResourceRequest) -> Registered:
