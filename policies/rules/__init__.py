@@ -13,6 +13,7 @@ from policies.rules import (
     images,
     memory,
     network,
+    nodes,
     parallel,
     pickers,
     ports,
@@ -61,5 +62,6 @@ ALL: tuple[Rule, ...] = (
     *scaling.ALL,
     *disruption.ALL,
     *rdma.ALL,
+    *nodes.ALL,
     *security.ALL,
 )

@@ -644,6 +644,12 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
         ("karpenter-efa",), at("EC2NodeClass", "spec.placementGroupSelector", None)
     ),
     "efa-plugin": only(("karpenter-efa",), at("DaemonSet", "spec.template.spec.tolerations", [])),
+    "node-image": only(
+        ("karpenter-efa",), at("EC2NodeClass", "spec.amiSelectorTerms.0.alias", "al2023@latest")
+    ),
+    "node-metadata": only(
+        ("karpenter-efa",), at("EC2NodeClass", "spec.metadataOptions.httpTokens", "optional")
+    ),
     "privileged-engine": put("securityContext", {"privileged": True}, serving=False),
     "engine-exposed": _service_type("LoadBalancer"),
     "group-port-exposed": only(("lws-vllm-ray",), also(SERVICE)),
