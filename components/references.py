@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 
@@ -18,16 +18,32 @@ def full_name(stack: str) -> str:
 def required(stack: str, outputs: Mapping[str, Any], wanted: Sequence[str]) -> Mapping[str, Any]:
     """The outputs, if all that are wanted are among them.
 
+    Args:
+        stack: that exports them.
+        outputs: as the backend knows them.
+        wanted: their names; `weights.bucket` is the part `bucket` of the output `weights`.
+
     Raises:
         TokenworksError: naming every one that is missing, and the stack.
     """
-    missing = [name for name in wanted if outputs.get(name) is None]
+    missing = dict.fromkeys(m for name in wanted if (m := _missing(outputs, name)))
     if missing:
         raise TokenworksError(
             f"stack {stack} has no output {', '.join(missing)}: it was applied by an older "
             f"version, or not at all. Run `pulumi up --stack {stack}` (or ./tokenworks up) first"
         )
     return outputs
+
+
+def _missing(outputs: Mapping[str, Any], name: str) -> str:
+    """The first part of the path to an output that is not there; empty if all are."""
+    found: Any = outputs
+    parts = name.split(".")
+    for count, part in enumerate(parts, 1):
+        found = cast("Mapping[str, Any]", found).get(part) if isinstance(found, Mapping) else None
+        if found is None:
+            return ".".join(parts[:count])
+    return ""
 
 
 class Reference(pulumi.ComponentResource):

@@ -189,6 +189,31 @@ def _without_digest(context: Context) -> str:
     return " || ".join(tests)
 
 
+_NODE_CLASSES: Final = (("karpenter.k8s.aws", "v1", "ec2nodeclasses"),)
+
+
+def _node_image() -> Check:
+    """Parameters of SSM are left out: which of them move is told by their names alone."""
+    moves = (
+        "has(t.alias) ? t.alias.lowerAscii().endsWith('@latest') : "
+        "!has(t.id) && !has(t.ssmParameter) && has(t.name) && t.name.matches('[*?]')"
+    )
+    terms = "object.spec.amiSelectorTerms"
+    return Check(_NODE_CLASSES, f"!has({terms}) || !{terms}.exists(t, {moves})")
+
+
+def _node_metadata() -> Check:
+    options = "object.spec.metadataOptions"
+    hops = f"{options}.httpPutResponseHopLimit"
+    return Check(
+        _NODE_CLASSES,
+        f"!has({options}) || (has({options}.httpEndpoint) && "
+        f"{options}.httpEndpoint == 'disabled') || "
+        f"((!has({options}.httpTokens) || {options}.httpTokens == 'required') && "
+        f"(!has({hops}) || {hops} <= 1))",
+    )
+
+
 def _checks(context: Context = _ANY) -> Mapping[str, Check]:
     """One for each rule that can be asked here."""
     workloads = (*_BUILT_IN, _GROUPS)
@@ -304,9 +329,9 @@ def _checks(context: Context = _ANY) -> Mapping[str, Check]:
             f"!(has({pdb}.maxUnavailable) && string({pdb}.maxUnavailable) in ['0', '0%']) && "
             f"!(has({pdb}.minAvailable) && string({pdb}.minAvailable) == '100%')",
         ),
-        "efa-placement": Check(
-            (("karpenter.k8s.aws", "v1", "ec2nodeclasses"),), f"!({fabric}) || {close}"
-        ),
+        "efa-placement": Check(_NODE_CLASSES, f"!({fabric}) || {close}"),
+        "node-image": _node_image(),
+        "node-metadata": _node_metadata(),
     }
 
 

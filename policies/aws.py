@@ -14,7 +14,17 @@ from typing import Any, Final, Protocol
 from policies.model import Context, Severity
 from policies.profiles import weigh
 from policies.resources import plain
-from policies.tree import Place, Unknown, at, is_mapping, mapping, sequence, strings, watched
+from policies.tree import (
+    Place,
+    Unknown,
+    at,
+    is_mapping,
+    mapping,
+    sequence,
+    strings,
+    unread,
+    watched,
+)
 from policies.waivers import valid
 
 UNKNOWN: Final = Unknown()
@@ -73,8 +83,10 @@ class AwsRule:
     severity: Severity = "error"
 
 
-def check(resources: Sequence[AwsResource]) -> list[AwsFinding]:
-    """Every finding of every rule that holds whatever the unknown values will be."""
+def check(
+    resources: Sequence[AwsResource], rules: Sequence[AwsRule] | None = None
+) -> list[AwsFinding]:
+    """Every finding of the rules, all by default, that holds whatever unknown values will be."""
     return [
         AwsFinding(
             rule.id,
@@ -85,7 +97,7 @@ def check(resources: Sequence[AwsResource]) -> list[AwsFinding]:
             rule.remedy,
             rule.severity,
         )
-        for rule in RULES
+        for rule in (RULES if rules is None else rules)
         for item, path, message in _certain(rule, resources)
     ]
 
@@ -107,7 +119,12 @@ def _certain(rule: AwsRule, resources: Sequence[AwsResource]) -> Iterator[Found]
 
 
 def judge(
-    resources: Sequence[Any], unknown: type[Exception], severity: Severity, context: Context
+    resources: Sequence[Any],
+    unknown: type[Exception],
+    severity: Severity,
+    context: Context,
+    *,
+    across: bool,
 ) -> list[tuple[str, str]]:
     """Findings of one severity about what a stack registers, in words, each with its URN.
 
@@ -116,30 +133,29 @@ def judge(
         unknown: what reading a value raises that exists only after `up`.
         severity: of the findings, as the context weighs them.
         context: levels of rules, and waivers, whose object is `TYPE NAME` as findings name it.
+        across: by the rules that judge resources by others; otherwise by those that judge each by
+            itself.
     """
+    rules = [rule for rule in RULES if rule.across is across]
     items = [item for given in resources if (item := resource_of(given, unknown)) is not None]
     waived = {(w.rule, w.object) for w in context.waivers if valid(w, context) is None}
     return [
         (found.words(), found.urn)
-        for found in check(items)
+        for found in check(items, rules)
         if (found.rule, found.resource) not in waived
         and weigh(found.rule, found.severity, context) == severity
     ]
 
 
 class Registered(Protocol):
-    """What the Pulumi policy SDK hands a stack policy of each resource."""
+    """What the Pulumi policy SDK hands a policy of a resource. A stack policy is told as
+    `property_dependencies`, too, which resources each property's value comes from."""
 
     resource_type: str
     props: Mapping[str, Any]
     urn: str
     name: str
     opts: Any
-
-    @property
-    def property_dependencies(self) -> Mapping[str, Sequence[Any]]:
-        """Property: the resources that its value comes from."""
-        ...
 
 
 def resource_of(given: Registered, unknown: type[Exception]) -> AwsResource | None:
@@ -153,7 +169,8 @@ def resource_of(given: Registered, unknown: type[Exception]) -> AwsResource | No
     if provider != "aws":
         return None
     service, _, kind = rest.rpartition(":")
-    depends = {k: [r.urn for r in v] for k, v in given.property_dependencies.items()}
+    told: Mapping[str, Sequence[Any]] = getattr(given, "property_dependencies", {})
+    depends = {k: [r.urn for r in v] for k, v in told.items()}
     return AwsResource(
         f"{service.partition('/')[0]}:{kind}",
         given.name,
@@ -208,24 +225,120 @@ def _blocks(item: AwsResource, rule: Mapping[str, Any], path: str) -> Iterator[F
 
 _KEYS: Final = {
     "cloudwatch:LogGroup": "kmsKeyId",
-    "fsx:LustreFileSystem": "kmsKeyId",
     "eks:Cluster": "encryptionConfig",
+    "fsx:LustreFileSystem": "kmsKeyId",
+    "fsx:OntapFileSystem": "kmsKeyId",
+    "fsx:OpenZfsFileSystem": "kmsKeyId",
+    "fsx:WindowsFileSystem": "kmsKeyId",
 }
+_SWITCHES: Final = {
+    "ebs:Volume": "encrypted",
+    "efs:FileSystem": "encrypted",
+    "rds:Cluster": "storageEncrypted",
+    "rds:Instance": "storageEncrypted",
+}
+"""Absent means off, unless it is a copy: that is as its original."""
+_COPIES: Final = ("replicateSourceDb", "snapshotIdentifier", "snapshotId")
+_DISKS: Final = {
+    "ec2:LaunchTemplate": (("blockDeviceMappings", ("ebs",)),),
+    "ec2:Instance": (("rootBlockDevice", ()), ("ebsBlockDevices", ())),
+}
+"""Where nodes' disks are described: a list, and the way from its items."""
 
 
 def _encryption(resources: Sequence[AwsResource]) -> Iterator[Found]:
     for item in resources:
-        name = _KEYS.get(item.token)
-        if name is not None and not item.properties.get(name):
-            yield item, name, "is not encrypted with a key of the environment"
-    for item in _of(resources, "ebs:Volume"):
-        if item.properties.get("encrypted") not in (True, "true"):
-            yield item, "encrypted", "is a disk in clear"
-    for item in _of(resources, "ec2:LaunchTemplate"):
-        for place, disk in enumerate(_items(item.properties.get("blockDeviceMappings"))):
-            if at(disk, "ebs") and at(disk, "ebs", "encrypted") not in (True, "true"):
-                path = f"blockDeviceMappings[{place}].ebs.encrypted"
-                yield item, path, "its nodes have a disk in clear"
+        yield from ((item, *found) for found in _stored(item))
+        yield from ((item, *found) for found in _node_disks(item))
+        yield from ((item, *found) for found in _written(item))
+
+
+def _stored(item: AwsResource) -> Iterator[tuple[str, str]]:
+    key, switch = _KEYS.get(item.token), _SWITCHES.get(item.token)
+    if key is not None and not item.properties.get(key) and not _scratch(item):
+        yield key, "is not encrypted with a key of the environment"
+    if switch is not None and not _true(item.properties.get(switch)) and not _copied(item):
+        yield switch, "is stored in clear"
+
+
+def _node_disks(item: AwsResource) -> Iterator[tuple[str, str]]:
+    for name, path in _DISKS.get(item.token, ()):
+        for place, disk in enumerate(_items(item.properties.get(name))):
+            described = at(disk, *path)
+            if described and not _true(at(described, "encrypted")):
+                where = ".".join((f"{name}[{place}]", *path, "encrypted"))
+                yield where, "its nodes have a disk in clear"
+
+
+def _written(item: AwsResource) -> Iterator[tuple[str, str]]:
+    """Images, messages, and what is put into buckets."""
+    match item.token:
+        case "ecr:Repository" | "ecr:RepositoryCreationTemplate":
+            chosen = _items(item.properties.get("encryptionConfigurations"))
+            if not any(_kms(c.get("encryptionType")) and c.get("kmsKey") for c in chosen):
+                yield "encryptionConfigurations", "is not encrypted with a key of the environment"
+        case "sqs:Queue":
+            # Absent means on, with a key of SQS's own: what waits in a queue is gone in days.
+            off = item.properties.get("sqsManagedSseEnabled") in (False, "false")
+            if off and not item.properties.get("kmsMasterKeyId"):
+                yield "sqsManagedSseEnabled", "keeps messages in clear"
+        case _:
+            for path, rule in _bucket_rules(item):
+                chosen = at(rule, "applyServerSideEncryptionByDefault")
+                # The two spellings are Pulumi's own: of a resource, and of a bucket's property.
+                key = at(chosen, "kmsMasterKeyId") or at(chosen, "kmsMasterKeyID")
+                if not (_kms(at(chosen, "sseAlgorithm")) and key):
+                    yield path, "is not encrypted with a key of the environment"
+
+
+def _bucket_rules(item: AwsResource) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """How a bucket's contents are encrypted, as a resource or a property says, with its place."""
+    if item.token in _BESIDE:
+        for place, rule in enumerate(_items(item.properties.get("rules"))):
+            yield f"rules[{place}]", rule
+    elif item.token in _BUCKETS:
+        for name in _INSIDE:
+            for each in _items(item.properties.get(name)):
+                for key in ("rule", "rules"):
+                    yield from ((f"{name}.{key}", rule) for rule in _items(each.get(key)))
+
+
+_BUCKETS: Final = ("s3:Bucket", "s3:BucketV2")
+_BESIDE: Final = (
+    "s3:BucketServerSideEncryptionConfiguration", "s3:BucketServerSideEncryptionConfigurationV2",
+)  # fmt: skip
+_INSIDE: Final = ("serverSideEncryptionConfiguration", "serverSideEncryptionConfigurations")
+
+
+def _true(value: Any) -> bool:
+    return value in (True, "true")
+
+
+def _kms(value: Any) -> bool:
+    """Whether what encrypts is KMS: `KMS`, `KMS_DSSE`, `aws:kms`, `aws:kms:dsse`."""
+    return "kms" in str(value).lower()
+
+
+def _scratch(item: AwsResource) -> bool:
+    """A Lustre file system of a few hours, which takes no key. It is what FSx makes by default."""
+    kind = str(item.properties.get("deploymentType") or "SCRATCH_1")
+    return item.token == "fsx:LustreFileSystem" and kind.startswith("SCRATCH")
+
+
+def _copied(item: AwsResource) -> bool:
+    return any(item.properties.get(name) for name in _COPIES)
+
+
+def _bucket_encryption(resources: Sequence[AwsResource]) -> Iterator[Found]:
+    """Whether anything says how, is asked here; what it says, each resource shows by itself."""
+    told: set[str] = set()
+    for item in _of(resources, *_BESIDE):
+        # The bucket that it belongs to: by URN, or else by name.
+        told |= set(item.depends.get("bucket") or [str(unread(item.properties, "bucket"))])
+    for item in _of(resources, *_BUCKETS):
+        inside = any(unread(item.properties, name) for name in _INSIDE)
+        if not inside and not told & {item.urn, str(unread(item.properties, "bucket"))}:
+            yield item, "", "nothing says with which key its contents are encrypted"
 
 
 def _metadata(resources: Sequence[AwsResource]) -> Iterator[Found]:
@@ -259,13 +372,23 @@ def _long_lived(resources: Sequence[AwsResource]) -> Iterator[Found]:
             yield item, "keyName", "opens its nodes to whoever has the key"
 
 
-_STATEFUL: Final = ("s3:Bucket", "fsx:LustreFileSystem", "kms:Key", "eks:Cluster", "efs:FileSystem")
+STATEFUL: Final = (
+    "s3:Bucket", "s3:BucketV2", "fsx:LustreFileSystem", "fsx:OntapFileSystem",
+    "fsx:OpenZfsFileSystem", "fsx:WindowsFileSystem", "efs:FileSystem", "ebs:Volume", "kms:Key",
+    "rds:Cluster", "rds:Instance", "eks:Cluster",
+)  # fmt: skip
+"""What holds data, and what nothing brings back."""
+_EMPTIED: Final = {"s3:Bucket": "forceDestroy", "s3:BucketV2": "forceDestroy"}
 
 
 def _kept(resources: Sequence[AwsResource]) -> Iterator[Found]:
-    for item in _of(resources, *_STATEFUL):
+    # Whether it would be retained, the engine tells no policy: its protocol has no such field.
+    for item in _of(resources, *STATEFUL):
         if not item.protected:
             yield item, "", "can be deleted, with what it holds, by one wrong edit"
+        emptied = _EMPTIED.get(item.token)
+        if emptied is not None and _true(item.properties.get(emptied)):
+            yield item, emptied, "is emptied without a question when it is deleted"
 
 
 def _efa(resources: Sequence[AwsResource]) -> Iterator[Found]:
@@ -327,6 +450,13 @@ RULES: Final[tuple[AwsRule, ...]] = (
         _encryption,
     ),
     AwsRule(
+        "aws-bucket-encryption", "What is written into a bucket is encrypted with a key of ours",
+        "With a key of S3's own, whoever may read the bucket may read what it holds; a key of the "
+        "environment asks a second time, and can be taken away.",
+        "add a BucketServerSideEncryptionConfiguration with aws:kms and a key of the environment",
+        _bucket_encryption, across=True,
+    ),
+    AwsRule(
         "aws-node-metadata", "A node's credentials end at the node",
         "A pod that can ask the metadata service acts as the node.",
         "write httpTokens: required and httpPutResponseHopLimit: 1; pods have identities",
@@ -347,7 +477,7 @@ RULES: Final[tuple[AwsRule, ...]] = (
     AwsRule(
         "aws-protected", "What holds data is protected",
         "Weights take days to bring back; what a lost key encrypted never comes back.",
-        "set the options protect and retain_on_delete",
+        "set the options protect and retain_on_delete, and leave out forceDestroy",
         _kept,
     ),
     AwsRule(

@@ -37,7 +37,9 @@ class Judge:
     def each(self, resource: Resource, severity: Severity) -> list[str]:
         """Findings of one severity about one resource."""
         rules = [rule for rule in RULES if not rule.whole_set]
-        return [text for text, _ in self._findings([resource], severity, rules)]
+        found = self._findings([resource], severity, rules)
+        found += aws.judge([resource], self.unknown, severity, self.context, across=False)
+        return [text for text, _ in found]
 
     def stack(self, resources: Iterable[Resource], severity: Severity) -> list[tuple[str, str]]:
         """Findings of one severity, with their URN, that no resource shows by itself."""
@@ -47,7 +49,7 @@ class Judge:
         # from a set that is half unknown cannot be told; `check ENV` judges the whole of it.
         rules = RULES if all(_is_known(m) for _, m in manifests(every, self.unknown)) else ()
         found = [i for i in self._findings(every, severity, rules) if i[0] not in known]
-        return found + aws.judge(every, self.unknown, severity, self.context)
+        return found + aws.judge(every, self.unknown, severity, self.context, across=True)
 
     def _findings(
         self, resources: Iterable[Resource], severity: Severity, rules: Sequence[Rule]

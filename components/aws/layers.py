@@ -51,11 +51,11 @@ def infrastructure(stack: Stack, user: int, *, read: bool) -> Made:
     """The infrastructure, made in this stack or read from the environment's own for it."""
     plan = plan_of(stack)
     if read:
-        wanted = ["kubeconfig", _KEY, *(("weights",) if plan.spec.weights else ())]
+        files = _files(plan) if plan.spec.weights else ()
+        wanted = ["kubeconfig", _KEY, *(f"weights.{part}" for part in files)]
         wanted += ["certificate"] if plan.certified else []
         reference = Reference(f"{stack.name}-infrastructure", wanted)
-        found = reference.output("weights") if plan.spec.weights else None
-        weights = {} if found is None else {k: _part(found, k) for k in _files(plan)}
+        weights = {part: _part(reference.output("weights"), part) for part in files}
         certificate = reference.output("certificate") if plan.certified else None
         key = reference.output(_KEY)
         return Made(plan, reference.output("kubeconfig"), weights, certificate, key, {})

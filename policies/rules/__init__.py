@@ -65,7 +65,7 @@ ALL: tuple[Rule, ...] = (
     *webhooks.ALL,
     *scaling.ALL,
     *disruption.ALL,
-    *nodes.ALL,
     *rdma.ALL,
+    *nodes.ALL,
     *security.ALL,
 )

@@ -66,7 +66,9 @@ def test_what_is_not_known_is_none_and_not_a_number() -> None:
     catalogue = instances()
     assert catalogue.price("p5e.48xlarge", "on-demand", "us-east-1") is None
     assert catalogue.price("p5.48xlarge", "spot", "us-east-1") is None
-    assert catalogue.price("p5.48xlarge", "capacity-block", "us-east-1") is None
+    assert catalogue.price("p5e.48xlarge", "capacity-block", "us-east-1") is None
+    assert catalogue.price("p6e-gb200.36xlarge", "capacity-block", "us-east-1") is None
+    assert catalogue.price("m7i.2xlarge", "capacity-block", "us-east-1") is None
     assert catalogue.price("p5.48xlarge", "on-demand", "eu-west-1") is None
 
 
@@ -85,6 +87,19 @@ def test_a_reservation_costs_what_on_demand_does() -> None:
     assert price == catalogue.price("p5.48xlarge", "on-demand", "us-east-1") == 55.04
     assert catalogue.price("m7i.2xlarge", "on-demand", "us-east-1") == 0.4032
     assert catalogue.price("m7i.2xlarge", "spot", "us-east-1") is None
+
+
+def test_a_block_has_a_price_of_its_own_in_each_region() -> None:
+    catalogue = instances()
+    blocks = catalogue.prices.blocks
+    assert catalogue.price("p5.48xlarge", "capacity-block", "us-east-1") == 41.528
+    assert catalogue.price("p5.48xlarge", "capacity-block", "eu-west-2") == 37.76
+    assert catalogue.price("p5e.48xlarge", "capacity-block", "us-east-2") == 47.76
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", blocks.date)
+    for name, regions in blocks.dollars_per_hour.items():
+        assert "capacity-block" in TYPES[name].sold()
+        assert set(regions) <= set(zones_by_region())
+        assert all(price > 0 for price in regions.values())
 
 
 def test_what_only_comes_in_blocks_cannot_be_reserved() -> None:

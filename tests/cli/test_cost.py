@@ -30,7 +30,12 @@ def test_people_get_a_line_a_pool_and_the_sums() -> None:
 def test_what_is_not_known_is_said() -> None:
     text = said("staging")
     assert "not known" in text
-    assert "+ 3 not known" in text
+    assert "+ 2 not known" in text
+
+
+def test_the_day_of_prices_is_said_of_blocks_too_where_there_are_any() -> None:
+    assert "Capacity blocks: 2026-07-22, from aws.amazon.com" in said("staging")
+    assert "Capacity blocks:" not in said("prod")
 
 
 def test_reviews_get_a_table_in_markdown() -> None:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mocks, set_mocks
 from pulumi.runtime.proto import resource_pb2
+from pulumi.runtime.settings import get_root_resource
+from pulumi.runtime.stack import Stack
+
+from tests.repo.tree import ROOT
 
 Manifest = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Registered:
-    """One registration, as the engine would have got it."""
+    """One registration, or one reading, as the engine would have got it."""
 
     urn: str
+    parent: str
+    """URN of the component that it is part of; of the stack for those of no component."""
     token: str
     name: str
     inputs: dict[str, Any]
@@ -65,18 +72,18 @@ _AWS: dict[str, dict[str, Any]] = {
 """What AWS adds to what it is told, by type."""
 
 
-_OUTPUTS: dict[str, Any] = {
-    "kubeconfig": "{}", "volumesKey": "arn:aws:test:::key", "certificate": "arn:aws:test:::cert",
-    "weights": {
-        "bucket": "weights", "fileSystemId": "fs-1", "dnsName": "fs.example.internal",
-        "mountName": "mount",
-    },
-}  # fmt: skip
-"""What every other stack exports."""
+def recorded(stack: str) -> dict[str, Any]:
+    """Outputs of a stack as they were recorded for previews of those that read them."""
+    file = ROOT / "stacks" / f"Pulumi.{stack}.outputs.json"
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 class _Cluster(Mocks):
-    """Every object is created as asked; a Gateway gets an address, AWS adds what it knows."""
+    """Every object is created as asked; a Gateway gets an address, AWS adds what it knows, other
+    stacks have the outputs that are given, or those that were recorded."""
+
+    def __init__(self, outputs: Mapping[str, Any] | None = None) -> None:
+        self._outputs = outputs
 
     def call(self, args: MockCallArgs) -> tuple[dict[str, Any], None]:
         raise AssertionError(f"components look nothing up: {args.token}")
@@ -86,7 +93,8 @@ class _Cluster(Mocks):
         if args.typ.endswith(":Gateway") and args.typ.startswith("kubernetes:"):
             state["status"] = {"addresses": [{"value": "gateway.example.internal"}]}
         if args.typ == "pulumi:pulumi:StackReference":
-            state["outputs"] = _OUTPUTS
+            stack = str(state["name"]).rpartition("/")[2]
+            state["outputs"] = recorded(stack) if self._outputs is None else dict(self._outputs)
         if args.typ.startswith("aws:"):
             state |= {
                 "arn": f"arn:aws:test:::{args.name}",
@@ -103,8 +111,8 @@ def _merged(given: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Monitor(MockMonitor):
-    def __init__(self) -> None:
-        super().__init__(_Cluster())
+    def __init__(self, mocks: Mocks) -> None:
+        super().__init__(mocks)
         self.seen: list[Registered] = []
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802
@@ -113,10 +121,33 @@ class _Monitor(MockMonitor):
             self.seen.append(_registered(response.urn, request))
         return response
 
+    def ReadResource(self, request: Any) -> Any:  # noqa: N802
+        response = super().ReadResource(request)
+        self.seen.append(_read(response.urn, request))
+        return response
+
+
+def _read(urn: str, request: resource_pb2.ReadResourceRequest) -> Registered:
+    return Registered(
+        urn=urn,
+        parent=request.parent,
+        token=request.type,
+        name=request.name,
+        inputs=pulumi.runtime.rpc.deserialize_properties(request.properties, keep_unknowns=True),
+        depends_on=frozenset(dependency.split("::")[-1] for dependency in request.dependencies),
+        retained=False,
+        protected=False,
+        timeout="",
+        aliases=(),
+        ignored=(),
+        provider=request.provider,
+    )
+
 
 def _registered(urn: str, request: resource_pb2.RegisterResourceRequest) -> Registered:
     return Registered(
         urn=urn,
+        parent=request.parent,
         token=request.type,
         name=request.name,
         inputs=pulumi.runtime.rpc.deserialize_properties(request.object, keep_unknowns=True),
@@ -130,17 +161,38 @@ def _registered(urn: str, request: resource_pb2.RegisterResourceRequest) -> Regi
     )
 
 
-def run(program: Callable[[], Any]) -> dict[str, Registered]:
+def run(
+    program: Callable[[], Any], outputs: Mapping[str, Any] | None = None
+) -> dict[str, Registered]:
     """Registrations of a program by name, each run in a fresh Pulumi runtime.
 
     What `program` returns is awaited, so assertions inside `apply` count.
+
+    Args:
+        program: registers resources.
+        outputs: of every stack that it reads; without them what was recorded.
     """
-    monitor = _Monitor()
-    set_mocks(_Cluster(), project="tokenworks", stack="test", preview=False, monitor=monitor)
+    mocks = _Cluster(outputs)
+    monitor = _Monitor(mocks)
+    set_mocks(mocks, project="tokenworks", stack="test", preview=False, monitor=monitor)
     pulumi.runtime.test(program)()
     names = [r.name for r in monitor.seen]
     assert len(set(names)) == len(names), f"resources of one name: {names}"
     return {r.name: r for r in monitor.seen}
+
+
+def exported(program: Callable[[], Any], outputs: Mapping[str, Any] | None = None) -> Manifest:
+    """What a program exports, each value as it is once everything is made."""
+    found: Manifest = {}
+
+    def whole() -> Any:
+        stack = cast("Stack", get_root_resource())
+        stack.outputs.clear()
+        program()
+        return pulumi.Output.all(**stack.outputs).apply(found.update)
+
+    run(whole, outputs)
+    return found
 
 
 def manifest(kind: str, name: str, version: str = "v1", **rest: Any) -> Manifest:

@@ -41,7 +41,7 @@ _KINDS: Final = {
     "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
 }  # fmt: skip
 """Kinds that the policies ask about and the local cluster serves: where they are created."""
-NOT_SERVED: Final = frozenset({"efa-placement"})
+NOT_SERVED: Final = frozenset({"efa-placement", "node-image", "node-metadata"})
 """Rules about kinds that only clusters on AWS have."""
 _SAID: Final = re.compile(rf"Policy '{PREFIX}([a-z0-9-]+)'")
 

@@ -190,7 +190,7 @@ class TestFloating:
             assert "without digest: busybox:1.37" in says("image-digest", [made])[0]
 
     def test_nodes_start_from_an_image_that_stays(self) -> None:
-        assert told("node-image", "@latest", "gpu-nodes-*", "recommended")
+        assert told("node-image", "@latest", "eks-gpu-*", "recommended")
 
     def test_the_image_fits_the_driver(self) -> None:
         assert told("image-driver", *(case["says"] for case in SETS["image-driver"]["fires"]))

@@ -16,6 +16,7 @@ from tests.repo.tree import ROOT
 from tokenworks.cli import context, offline
 from tokenworks.cli.deploy import preview
 from tokenworks.spec.problems import DocumentErrors
+from tokenworks.spec.stacks import LAYERS
 
 NOWHERE = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
 """A network of its own: loopback, and no route."""
@@ -30,19 +31,12 @@ def efa_anywhere(spec: Any) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.pulumi
-@pytest.mark.helm
-@pytest.mark.timeout(600)
-def test_it_needs_neither_account_nor_network_and_judges_what_aws_gets(
-    tmp_path: Path, state: Path
-) -> None:
-    folder = tmp_path / "checkout"
-    folder.mkdir()
-    with edited(folder, "staging") as document:
-        efa_anywhere(document["spec"])
+def offline_preview(environment: str, folder: Path, state: Path) -> tuple[str, str]:
+    """What the command says and warns of, where there is neither account nor network."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "KUBE", "PULUMI_"))}
+    words = ["-m", "tokenworks.cli", "preview", environment, "--offline"]
     done = subprocess.run(
-        [*NOWHERE, sys.executable, "-P", "-m", "tokenworks.cli", "preview", "staging", "--offline"],
+        [*NOWHERE, sys.executable, "-P", *words],
         cwd=folder,
         env={
             **kept,
@@ -53,11 +47,36 @@ def test_it_needs_neither_account_nor_network_and_judges_what_aws_gets(
         text=True,
         check=False,
     )
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said[-3000:]
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     assert "with a stand-in for the AWS provider" in done.stderr
-    assert "AWS resources type-checked" in said
+    assert "AWS resources type-checked" in done.stderr
+    return done.stdout, done.stderr
+
+
+@pytest.mark.pulumi
+@pytest.mark.helm
+@pytest.mark.timeout(600)
+def test_it_needs_neither_account_nor_network_and_judges_what_aws_gets(
+    tmp_path: Path, state: Path
+) -> None:
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    with edited(folder, "staging") as document:
+        efa_anywhere(document["spec"])
+    said, _ = offline_preview("staging", folder, state)
     assert "[aws-efa-placement] ec2:LaunchTemplate staging-nodes-g6e-nodes-template" in said
+
+
+@pytest.mark.pulumi
+@pytest.mark.helm
+@pytest.mark.timeout(600)
+def test_stacks_that_read_each_other_need_no_network_either(state: Path) -> None:
+    said, told = offline_preview("prod", ROOT, state)
+    stacks = [f"prod-{layer}" for layer in LAYERS]
+    assert [line for line in told.splitlines() if line.startswith("stack prod")] == [
+        f"stack {name}:" for name in stacks
+    ]
+    assert [name for name in stacks if f"tokenworks-{name} " not in said] == []
 
 
 # What cannot work is said before anything starts

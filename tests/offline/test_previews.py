@@ -15,7 +15,7 @@ import pytest
 from tests.offline.previews import edited, previewed, summary
 from tests.repo.tree import ROOT
 from tokenworks.cli import engine, offline
-from tokenworks.cli.previews import UNKNOWN, Step, changes, operations, remember, steps_of
+from tokenworks.cli.previews import UNKNOWN, Step, operations, remember, steps_of
 from tokenworks.errors import TokenworksError
 from tokenworks.spec.load import load_stack
 
@@ -69,12 +69,14 @@ def baseline(_own_state: None) -> Iterator[Baseline]:
         yield Baseline(pulumi, steps_of(pulumi, ROOT))
 
 
-def after(baseline: Baseline, folder: Path, edit: Callable[[Any], None]) -> dict[str, set[str]]:
-    """What a change of prod's document would do to what the baseline made."""
+def after(baseline: Baseline, folder: Path, edit: Callable[[Any], None]) -> list[str]:
+    """Every operation of a change of prod's document on what the baseline made, components too."""
     remember(baseline.pulumi, baseline.steps)
     with edited(folder, "prod") as document:
         edit(document["spec"])
-    return changes(steps_of(baseline.pulumi, folder))
+    found = [s for s in steps_of(baseline.pulumi, folder) if s["op"] != "same"]
+    named = ((s["op"], s["newState"]["type"], s["urn"].rpartition("::")[2]) for s in found)
+    return sorted(" ".join(each) for each in named)
 
 
 def nothing(spec: Any) -> None:
@@ -102,29 +104,41 @@ G6E = "prod-nodes-g6e-nodes"
 
 
 def test_without_a_change_nothing_changes(baseline: Baseline, tmp_path: Path) -> None:
-    assert after(baseline, tmp_path, nothing) == {}
+    assert after(baseline, tmp_path, nothing) == []
 
 
 def test_another_instance_type_updates_the_template(baseline: Baseline, tmp_path: Path) -> None:
-    found = after(baseline, tmp_path, another_instance_type)
-    assert found == {"update": {f"{G6E}-template"}}
+    assert after(baseline, tmp_path, another_instance_type) == [
+        f"update aws:ec2/launchTemplate:LaunchTemplate {G6E}-template",
+    ]
 
 
 def test_efa_needs_one_zone_and_a_group_of_its_own(baseline: Baseline, tmp_path: Path) -> None:
     """The node group moves into one zone, which only a new one can."""
-    found = after(baseline, tmp_path, efa)
-    assert "prod-nodes-g6e-placement-group" in found["create"]
-    assert f"{G6E}-template" in found["update"]
-    assert found["replace"] == {f"{G6E}-group"}
-    untouched = {name for names in found.values() for name in names if "g6e" not in name}
-    assert untouched == set()
+    assert after(baseline, tmp_path, efa) == [
+        "create aws:autoscaling/tag:Tag prod-nodes-g6e-nodes-label-tokenworks.dev-efa",
+        "create aws:autoscaling/tag:Tag prod-nodes-g6e-nodes-resources-hugepages-2Mi",
+        "create aws:autoscaling/tag:Tag prod-nodes-g6e-nodes-resources-vpc.amazonaws.com-efa",
+        "create aws:ec2/placementGroup:PlacementGroup prod-nodes-g6e-placement-group",
+        "create tokenworks:aws:PlacementGroup prod-nodes-g6e-placement",
+        "replace aws:eks/nodeGroup:NodeGroup prod-nodes-g6e-nodes-group",
+        "update aws:ec2/launchTemplate:LaunchTemplate prod-nodes-g6e-nodes-template",
+    ]
 
 
 def test_another_pool_touches_no_other(baseline: Baseline, tmp_path: Path) -> None:
-    found = after(baseline, tmp_path, another_pool)
-    assert set(found) == {"create"}
-    assert {"prod-nodes-extra-nodes-group", "prod-nodes-extra-nodes-template"} <= found["create"]
-    assert all("-extra-" in name for name in found["create"])
+    assert after(baseline, tmp_path, another_pool) == [
+        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-label-k8s.amazonaws.com-accelerator",
+        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-label-nvidia.com-gpu.present",
+        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-label-tokenworks.dev-pool",
+        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-resources-ephemeral-storage",
+        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-resources-nvidia.com-gpu",
+        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-taint-nvidia.com-gpu",
+        "create aws:ec2/launchTemplate:LaunchTemplate prod-nodes-extra-nodes-template",
+        "create aws:eks/nodeGroup:NodeGroup prod-nodes-extra-nodes-group",
+        "create tokenworks:aws:GpuPool prod-nodes-extra",
+        "create tokenworks:aws:NodeGroup prod-nodes-extra-nodes",
+    ]
 
 
 def test_the_way_between_two_checkouts_is_a_list_of_operations(tmp_path: Path) -> None:

@@ -677,10 +677,6 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
     ),
     "disruption-budget": also(BUDGET),
     "consolidation": only(("karpenter-efa",), at("NodePool", "spec.disruption", {})),
-    "node-image": only(
-        ("karpenter-efa",),
-        at("EC2NodeClass", "spec.amiSelectorTerms", [{"alias": "al2023@latest"}]),
-    ),
     "ipc-lock": only(GROUPS, put("securityContext", {})),
     "rdma-unused": only(GROUPS, env("NCCL_IB_DISABLE", "1")),
     "rdma-missing": only(SIMPLE, env("NCCL_IB_HCA", "mlx5")),
@@ -689,6 +685,12 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
         ("karpenter-efa",), at("EC2NodeClass", "spec.placementGroupSelector", None)
     ),
     "efa-plugin": only(("karpenter-efa",), at("DaemonSet", "spec.template.spec.tolerations", [])),
+    "node-image": only(
+        ("karpenter-efa",), at("EC2NodeClass", "spec.amiSelectorTerms.0.alias", "al2023@latest")
+    ),
+    "node-metadata": only(
+        ("karpenter-efa",), at("EC2NodeClass", "spec.metadataOptions.httpTokens", "optional")
+    ),
     "privileged-engine": put("securityContext", {"privileged": True}, serving=False),
     "engine-exposed": _service_type("LoadBalancer"),
     "group-port-exposed": only(("lws-vllm-ray",), also(SERVICE)),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from pulumi.runtime.proto import analyzer_pb2
 
 from policies import Context
 from policies import check as judged
@@ -37,6 +38,16 @@ def disk(**ebs: Any) -> dict[str, Any]:
     return {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": ebs}]}
 
 
+def by_default(algorithm: Any, **key: Any) -> dict[str, Any]:
+    return {"applyServerSideEncryptionByDefault": {"sseAlgorithm": algorithm, **key}}
+
+
+METADATA = {"httpTokens": "required", "httpPutResponseHopLimit": 1}
+PERSISTENT = "PERSISTENT_2"
+BESIDE = "s3:BucketServerSideEncryptionConfiguration"
+KEPT = {
+    "serverSideEncryptionConfiguration": {"rule": by_default("aws:kms", kmsMasterKeyId="arn:x")}
+}
 EFA = [{"interfaceType": "efa-only"}]
 NEAR = {"groupName": "near"}
 LETS = "vpc:SecurityGroupIngressRule"
@@ -63,10 +74,34 @@ SILENT = [
     template(metadataOptions={"httpTokens": "required", "httpPutResponseHopLimit": 1.0}),
     template(networkInterfaces=[{"interfaceType": "interface"}]),
     of("cloudwatch:LogGroup", kmsKeyId="arn:x"),
-    of("ebs:Volume", encrypted=True),
-    of("s3:Bucket", protected=True),
-    of("fsx:LustreFileSystem", protected=True, kmsKeyId=UNKNOWN),
+    of("ebs:Volume", protected=True, encrypted=True),
+    of("ebs:Volume", protected=True, snapshotId="snap-1"),
+    of("efs:FileSystem", protected=True, encrypted=True),
+    of("efs:FileSystem", protected=True, encrypted=UNKNOWN),
+    of("rds:Instance", protected=True, storageEncrypted="true"),
+    of("rds:Instance", protected=True, replicateSourceDb="db-1"),
+    of("rds:Cluster", protected=True, snapshotIdentifier=UNKNOWN),
+    of("ec2:Instance", metadataOptions=METADATA),
+    of("ec2:Instance", metadataOptions=METADATA, rootBlockDevice={"encrypted": True}),
+    of("fsx:LustreFileSystem", protected=True, deploymentType=PERSISTENT, kmsKeyId=UNKNOWN),
+    of("fsx:LustreFileSystem", protected=True, deploymentType="SCRATCH_2"),
+    of("fsx:LustreFileSystem", protected=True),
+    of("fsx:OpenZfsFileSystem", protected=True, kmsKeyId="arn:x"),
+    of("ecr:Repository", encryptionConfigurations=[{"encryptionType": "KMS", "kmsKey": "arn:x"}]),
+    of("ecr:Repository", encryptionConfigurations=[{"encryptionType": "KMS", "kmsKey": UNKNOWN}]),
+    of("ecr:Repository", encryptionConfigurations=UNKNOWN),
+    of("sqs:Queue"),
+    of("sqs:Queue", sqsManagedSseEnabled=True),
+    of("sqs:Queue", sqsManagedSseEnabled=False, kmsMasterKeyId="alias/x"),
+    of(BESIDE, bucket="x", rules=[by_default("aws:kms", kmsMasterKeyId="arn:x")]),
+    of(BESIDE, bucket="x", rules=[by_default("aws:kms:dsse", kmsMasterKeyId=UNKNOWN)]),
+    of(BESIDE, bucket="x", rules=[by_default(UNKNOWN)]),
+    of(BESIDE, bucket="x", rules=UNKNOWN),
+    of("s3:Bucket", protected=True, serverSideEncryptionConfiguration={
+        "rule": by_default("aws:kms", kmsMasterKeyId="arn:x")}),
+    of("s3:Bucket", protected=True, serverSideEncryptionConfiguration=UNKNOWN),
     of("kms:Key", protected=True),
+    of("s3:BucketObject", forceDestroy=True),
     of("iam:Role"),
     of("autoscaling:Tag", tags=None),
 ]  # fmt: skip
@@ -81,9 +116,34 @@ LOUD = [
      "ingress[0]"),
     ("aws-encryption", cluster(encryptionConfig=None), "encryptionConfig"),
     ("aws-encryption", of("cloudwatch:LogGroup"), "kmsKeyId"),
-    ("aws-encryption", of("fsx:LustreFileSystem", protected=True), "kmsKeyId"),
-    ("aws-encryption", of("ebs:Volume", encrypted=False), "encrypted"),
-    ("aws-encryption", of("ebs:Volume"), "encrypted"),
+    ("aws-encryption", of("fsx:LustreFileSystem", True, deploymentType=PERSISTENT), "kmsKeyId"),
+    ("aws-encryption", of("fsx:WindowsFileSystem", True), "kmsKeyId"),
+    ("aws-encryption", of("ebs:Volume", True, encrypted=False), "encrypted"),
+    ("aws-encryption", of("ebs:Volume", True), "encrypted"),
+    ("aws-encryption", of("efs:FileSystem", True), "encrypted"),
+    ("aws-encryption", of("rds:Instance", True, storageEncrypted=False), "storageEncrypted"),
+    ("aws-encryption", of("rds:Cluster", True), "storageEncrypted"),
+    ("aws-encryption",
+     of("ec2:Instance", metadataOptions=METADATA, rootBlockDevice={"volumeSize": 8}),
+     "rootBlockDevice[0].encrypted"),
+    ("aws-encryption",
+     of("ec2:Instance", metadataOptions=METADATA, ebsBlockDevices=[{"encrypted": True}, {"x": 1}]),
+     "ebsBlockDevices[1].encrypted"),
+    ("aws-encryption", of("ecr:Repository"), "encryptionConfigurations"),
+    ("aws-encryption", of("ecr:Repository", encryptionConfigurations=[{"encryptionType": "KMS"}]),
+     "encryptionConfigurations"),
+    ("aws-encryption",
+     of("ecr:RepositoryCreationTemplate", encryptionConfigurations={"encryptionType": "AES256"}),
+     "encryptionConfigurations"),
+    ("aws-encryption", of("sqs:Queue", sqsManagedSseEnabled=False), "sqsManagedSseEnabled"),
+    ("aws-encryption", of(BESIDE, bucket="x", rules=[by_default("AES256")]), "rules[0]"),
+    ("aws-encryption", of(BESIDE, bucket="x", rules=[by_default("aws:kms")]), "rules[0]"),
+    ("aws-encryption", of(BESIDE, rules=[{"bucketKeyEnabled": True}]), "rules[0]"),
+    ("aws-encryption",
+     of("s3:Bucket", True, serverSideEncryptionConfiguration={"rule": by_default("AES256")}),
+     "serverSideEncryptionConfiguration.rule"),
+    ("aws-bucket-encryption", of("s3:Bucket", True), ""),
+    ("aws-bucket-encryption", of("s3:BucketV2", True, bucket="weights"), ""),
     ("aws-encryption", template(**disk(volumeSize=10)), "blockDeviceMappings[0].ebs.encrypted"),
     ("aws-encryption", template(**disk(encrypted="false")), "blockDeviceMappings[0]"),
     ("aws-node-metadata", template(metadataOptions=None), "httpTokens"),
@@ -96,8 +156,11 @@ LOUD = [
     ("aws-long-lived-key", of("iam:User"), ""),
     ("aws-long-lived-key", of("iam:AccessKey"), ""),
     ("aws-long-lived-key", template(keyName="mine"), "keyName"),
-    ("aws-protected", of("s3:Bucket"), ""),
+    ("aws-protected", of("s3:Bucket", **KEPT), ""),
+    ("aws-protected", of("s3:Bucket", True, forceDestroy=True, **KEPT), "forceDestroy"),
     ("aws-protected", of("kms:Key"), ""),
+    ("aws-protected", of("rds:Instance", storageEncrypted=True), ""),
+    ("aws-protected", of("ebs:Volume", encrypted=True), ""),
     ("aws-efa-group", template(networkInterfaces=EFA, placement=NEAR), "networkInt"),
 ]  # fmt: skip
 
@@ -176,6 +239,36 @@ def test_one_direction_or_one_protocol_is_not_enough(resources: list[AwsResource
     assert [f.rule for f in check(resources)] == ["aws-efa-group"]
 
 
+def bucket(name: Any, *others: AwsResource) -> list[AwsResource]:
+    made = AwsResource("s3:Bucket", "b", "urn:b", {"tags": TAGS, "bucket": name}, protected=True)
+    return [made, *others]
+
+
+def beside(name: Any, made: str | None = None) -> AwsResource:
+    """How a bucket's contents are encrypted; `made`: URN of the bucket that the name comes from."""
+    rule = by_default("aws:kms", kmsMasterKeyId=UNKNOWN)
+    depends = {"bucket": [made]} if made else {}
+    properties = {"bucket": name, "rules": [rule]}
+    return AwsResource(BESIDE, "c", f"urn:c-{name}", properties, depends=depends)
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        (bucket("weights", beside("weights")), []),
+        (bucket("weights", beside(UNKNOWN, "urn:b")), []),
+        (bucket(UNKNOWN, beside(UNKNOWN, "urn:b")), []),
+        (bucket("weights", beside("logs")), ["aws-bucket-encryption"]),
+        (bucket("weights", beside(UNKNOWN, "urn:other")), ["aws-bucket-encryption"]),
+        (bucket(UNKNOWN, beside(UNKNOWN, "urn:other")), ["aws-bucket-encryption"]),
+    ],
+)
+def test_the_key_of_a_bucket_is_said_beside_it(
+    resources: list[AwsResource], expected: list[str]
+) -> None:
+    assert [f.rule for f in check(resources)] == expected
+
+
 class _NotKnownError(Exception):
     pass
 
@@ -243,7 +336,7 @@ def test_the_environment_weighs_and_waives_them_too(context: Context, severity: 
     found = {
         level
         for level in ("error", "warning")
-        for words, _ in judge([given], _NotKnownError, level, context)
+        for words, _ in judge([given], _NotKnownError, level, context, across=False)
         if "aws-public-endpoint" in words
     }
     assert found == ({severity} if severity else set())
@@ -252,3 +345,22 @@ def test_the_environment_weighs_and_waives_them_too(context: Context, severity: 
 def test_a_waiver_of_one_is_no_waiver_of_nothing() -> None:
     context = Context(waivers=(WAIVER,), today="2026-11-30", whole=True)
     assert [f for f in judged([], context) if f.rule == "waiver"] == []
+
+
+def test_what_is_wrong_in_itself_is_said_of_the_resource_and_the_rest_of_the_stack() -> None:
+    given = _Given("aws:s3/bucket:Bucket", {"tags": TAGS, "forceDestroy": True}, name="weights")
+    said = {
+        across: [
+            words.partition("]")[0].strip("[")
+            for words, _ in judge([given], _NotKnownError, "error", Context(), across=across)
+        ]
+        for across in (False, True)
+    }
+    assert said == {False: ["aws-protected", "aws-protected"], True: ["aws-bucket-encryption"]}
+
+
+def test_no_policy_is_told_what_would_be_retained() -> None:
+    """As soon as the engine says it, `aws-protected` has to ask for it."""
+    told = {f.name for f in analyzer_pb2.AnalyzerResourceOptions.DESCRIPTOR.fields}
+    assert "protect" in told
+    assert [name for name in told if "retain" in name.lower()] == []

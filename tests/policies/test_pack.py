@@ -214,5 +214,31 @@ def test_the_pack_over_the_wire(analyzer: Any) -> None:
     assert {d.urn for d in (*one.diagnostics, *whole.diagnostics)} == {"urn:x"}
 
 
+def test_resources_of_aws_over_the_wire_are_judged_once(analyzer: Any) -> None:
+    """What a bucket shows by itself before it is made, the rest with the whole stack."""
+    properties = props({"tags": {"team": "x"}, "forceDestroy": True})
+    named = {
+        "type": "aws:s3/bucket:Bucket",
+        "properties": properties,
+        "urn": "u",
+        "name": "weights",
+    }
+    protected = analyzer_pb2.AnalyzerResourceOptions(protect=True)
+    one = analyzer.Analyze(analyzer_pb2.AnalyzeRequest(**named, options=protected))
+    whole = analyzer.AnalyzeStack(
+        analyzer_pb2.AnalyzeStackRequest(
+            resources=[analyzer_pb2.AnalyzerResource(**named, options=protected)]
+        )
+    )
+
+    def rules(response: Any) -> list[str]:
+        said = [d.message.partition("\n")[2] for d in response.diagnostics]
+        assert all("s3:Bucket weights" in text for text in said)
+        return sorted(text.partition("]")[0].strip("[") for text in said)
+
+    assert rules(one) == ["aws-cost-tag", "aws-protected"]
+    assert rules(whole) == ["aws-bucket-encryption"]
+
+
 def test_the_pack_is_a_thin_wrapper() -> None:
     assert len((PACK / "__main__.py").read_text().splitlines()) <= 40

@@ -48,9 +48,15 @@ def test_sums_are_those_of_the_parts(prod: AwsPlan) -> None:
 def test_prices_that_are_not_known_are_counted_and_not_guessed() -> None:
     found = items(plan_of(load_stack(ROOT, "staging")))
     most, least = total(found, most=True), total(found, most=False)
-    assert most.unknown == 3, "a capacity block and two pools of spot"
-    assert least.unknown == 1, "what may be scaled to nothing costs nothing"
-    assert most.hourly == pytest.approx(0.10 + 4 * 0.4032)
+    assert most.unknown == 2, "two pools of spot"
+    assert least.unknown == 0, "what may be scaled to nothing costs nothing"
+    assert most.hourly == pytest.approx(0.10 + 4 * 0.4032 + 2 * 41.528)
+
+
+def test_a_block_is_paid_for_whatever_runs() -> None:
+    p5 = next(i for i in items(plan_of(load_stack(ROOT, "staging"))) if i.name == "p5")
+    assert (p5.purchase, p5.least, p5.most) == ("capacity-block", 2, 2)
+    assert p5.hourly(p5.least) == pytest.approx(2 * 41.528)
 
 
 def test_the_source_of_prices_is_named() -> None:

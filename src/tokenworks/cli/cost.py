@@ -33,8 +33,9 @@ def cost(
 ) -> None:
     """What an environment's nodes cost: an hour, a month, by pool and by purchase kind.
 
-    `least` is with as few nodes as may run, `most` with as many. Prices are on demand, without
-    discounts; a price that no public source gives is said to be not known, and left out of sums.
+    `least` is with as few nodes as may run, `most` with as many. Prices are on demand and of
+    capacity blocks, without discounts; a price that no public source gives (all of spot) is said
+    to be not known, and sums say how many they leave out.
 
     Example: ./tokenworks cost staging
     """
@@ -53,10 +54,10 @@ def cost(
         return
     print(_table(_rows(found), output))
     prices = instances().prices
-    print(
-        f"\nPrices of {prices.region}, {prices.date}, from {prices.where}.\n"
-        f"Not counted: {NOT_COUNTED}."
-    )
+    print(f"\nPrices of {prices.region}, {prices.date}, from {prices.where}.")
+    if any(item.purchase == "capacity-block" and item.each is not None for item in found):
+        print(f"Capacity blocks: {prices.blocks.date}, from {prices.blocks.where}.")
+    print(f"Not counted: {NOT_COUNTED}.")
 
 
 _HEAD = ("pool", "what", "purchase", "nodes", "each $/h", "least $/h", "most $/h", "most $/month")

@@ -10,7 +10,9 @@ import pytest
 from components.aws.controllers import autoscaler_policy, load_balancer_policy
 from components.aws.karpenter import EVENTS
 from components.aws.volumes import CLAIM, VolumesArgs, claim, volume
+from policies.aws import STATEFUL
 from tests.components.aws.environments import G6, built, changed, inputs, of
+from tests.components.recorder import Registered
 
 WEIGHTS: dict[str, Any] = {"weights": {"bucket": "weights-test", "lustre": {}}}
 DNS: dict[str, Any] = {"dns": {"zone": "example.com", "zoneId": "Z0123456789ABC"}}
@@ -172,3 +174,20 @@ def test_whoever_makes_encrypted_disks_may_use_their_key(policy: str) -> None:
 def test_the_driver_of_disks_starts_after_it_may_use_the_key() -> None:
     driver = built()["test-addons-aws-ebs-csi-driver"]
     assert "test-addons-aws-ebs-csi-driver-key" in driver.depends_on
+
+
+def test_what_holds_data_is_protected_and_stays() -> None:
+    """Policies see the first only. The cluster goes when it is meant to: its objects are in Git."""
+    found = built(**WEIGHTS)
+    stateful = [r for r in found.values() if r.token.startswith("aws:") and _short(r) in STATEFUL]
+    assert {_short(r) for r in stateful} == {
+        "s3:Bucket", "fsx:LustreFileSystem", "kms:Key", "eks:Cluster",
+    }  # fmt: skip
+    assert [r.name for r in stateful if not r.protected] == []
+    assert [r.name for r in stateful if not r.retained] == ["test-control-cluster"]
+
+
+def _short(resource: Registered) -> str:
+    """`s3:Bucket` for `aws:s3/bucket:Bucket`."""
+    _, module, kind = resource.token.split(":")
+    return f"{module.partition('/')[0]}:{kind}"

@@ -79,7 +79,7 @@ class Accelerated(Instance):
         return (*self.purchase, *extra)
 
     def price(self, purchase: Purchase) -> float | None:
-        """Dollars an hour of one instance; None: not known."""
+        """Dollars an hour of one instance outside blocks; None: not known."""
         return self.dollars_per_hour if purchase in ("on-demand", "reservation") else None
 
 
@@ -89,11 +89,20 @@ class ControlPlane(Source):
     dollars_per_hour: float
 
 
+class Blocks(Source):
+    """Capacity blocks: AWS changes their prices with demand, and holds what was bought."""
+
+    dollars_per_hour: dict[str, dict[str, float]] = Field(
+        description="Instance type, region: of one instance."
+    )
+
+
 class Prices(Source):
     """Where the prices hold."""
 
     region: str
     control_plane: ControlPlane
+    blocks: Blocks
 
 
 class Hugepages(Source):
@@ -124,6 +133,8 @@ class Catalogue(Document):
 
     def price(self, name: str, purchase: Purchase, region: str) -> float | None:
         """Dollars an hour of one instance in a region; None: not known."""
+        if purchase == "capacity-block":
+            return self.prices.blocks.dollars_per_hour.get(name, {}).get(region)
         if region != self.prices.region:
             return None
         if name in self.accelerated:
