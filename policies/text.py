@@ -28,7 +28,7 @@ def visible(text: str) -> str:
     """The text with every sign that shows nothing, ends a line or turns it around, written out."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c == "\t" else _named(c) for c in text)
+    return "".join(c if c.isprintable() else _named(c) for c in text)
 
 
 def _named(character: str) -> str:

@@ -106,7 +106,7 @@ def test_text_is_grouped_by_file_and_object() -> None:
     assert report().text() == "checked 2 objects in 1 file: 0 errors, 0 warnings"
 
 
-ESCAPES = "a\n::error::b\r\x1b[31m\u2028\u202e\x85|<img src=x>`*@team [x](http://y)\n\n# Head"
+ESCAPES = "a\tb\n::error::b\r\x1b[31m\u2028\u202e\x85|<img src=x>`*@team [x](http://y)\n\n# Head"
 
 
 @pytest.mark.parametrize("name", FORMATS)

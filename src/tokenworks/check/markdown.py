@@ -52,7 +52,7 @@ def _spaced(text: str) -> str:
 
 def fence(text: str, language: str = "") -> list[str]:
     """The text as a block of its own."""
-    lines = [visible(line) for line in masked(text).splitlines()]
+    lines = ["\t".join(map(visible, line.split("\t"))) for line in masked(text).splitlines()]
     ticks = "`" * max(3, 1 + _longest_run("\n".join(lines)))
     return [f"{ticks}{language}", *lines, ticks]
 
