@@ -271,8 +271,7 @@ def _classify(container: Container, command: Command) -> tuple[Engine | None, Mo
     if by_command is None and command.explicit and not steady:
         # An engine's image often carries the tools that jobs and init containers want.
         return None, "none"
-    silent = by_command is None and _is_silent_rank(container, command)
-    return engine, "member" if silent or _is_member(container, command, engine) else "server"
+    return engine, "member" if _is_member(container, command, engine) else "server"
 
 
 def _by_flags(container: Container, command: Command) -> Engine | None:
@@ -312,14 +311,6 @@ _OPAQUE = frozenset(
     }
 )  # fmt: skip
 """Programs that start another one, which their words may not show."""
-
-
-def _is_silent_rank(container: Container, command: Command) -> bool:
-    """A worker of a group that starts something we cannot see into, and opens no port."""
-    opens = bool(container.spec.get("ports")) or "httpGet" in str(
-        container.spec.get("readinessProbe")
-    )
-    return container.pod.role == "worker" and command.explicit and not opens
 
 
 def _is_member(container: Container, command: Command, engine: Engine) -> bool:

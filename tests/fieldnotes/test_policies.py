@@ -170,7 +170,8 @@ class TestServingInQueues:
 
     def test_batch_does_not_push_it_out(self) -> None:
         assert told("serving-priority", "serves without a priority")
-        assert told("queue-preemption", "evicts newer workloads", "takes back from workloads")
+        assert told("queue-preemption", "evicts newer workloads")
+        assert told("queue-cohort", "takes back from workloads", "takes nothing back")
 
     def test_a_webhook_that_is_away_can_come_back(self) -> None:
         assert told("webhook-outage", "where it runs itself", "pods of kube-system")

@@ -1005,9 +1005,14 @@ def test_a_rank_that_opens_no_port_answers_no_probe() -> None:
     assert {f.rule for f in findings} == {*PROBES, "drain"}
 
 
-def test_a_worker_that_opens_a_port_serves() -> None:
-    findings = said(triton_group({"ports": [{"containerPort": 8000}]}), rules=PROBES)
-    assert any("workerTemplate" in f.field for f in findings)
+def test_a_worker_that_a_service_leads_to_serves() -> None:
+    group = triton_group({"ports": [{"containerPort": 8000}]})
+    service = named("v1", "Service", spec={"selector": LABELS, "ports": [{"port": 8000}]})
+    template = group["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    for labels, led in ({}, False), (LABELS, True):
+        template["metadata"] = {"labels": labels}
+        findings = said(group, service, rules=PROBES)
+        assert any("workerTemplate" in f.field for f in findings) is led
 
 
 @pytest.mark.parametrize(
