@@ -194,6 +194,13 @@ def queue_cohort(inventory: Inventory, _context: Context) -> Iterator[Violation]
 
 def _reclaimed(inventory: Inventory) -> Iterator[Violation]:
     """Queues that take back what serving certainly borrows, whatever its priority is."""
+    taken = {
+        _cohort(queue)
+        for queue in inventory.graph.of_kind("ClusterQueue")
+        if mapping(queue.spec.get("preemption")).get("reclaimWithinCohort") == "Any"
+    }
+    if not taken - {""}:
+        return
     borrowers = {queue.index: queue for _, queue in _queued(inventory)}
     told: set[int] = set()
     for queue in borrowers.values():

@@ -255,19 +255,19 @@ def _computes(inventory: Inventory, pod: Pod) -> bool:
 )
 def network_transfer(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     graph = inventory.graph
-    homes: dict[str, list[Program]] = {}
+    alike: dict[tuple[str, str], list[Program]] = {}
     for program in inventory.programs:
-        if way_of(program) is not None and program.mode != "none":
-            homes.setdefault(program.container.pod.namespace, []).append(program)
-    for programs in homes.values():
+        way = way_of(program) if program.mode != "none" else None
+        if way is not None:
+            alike.setdefault((program.container.pod.namespace, way[0]), []).append(program)
+    for programs in alike.values():
         for asked in programs:
             yield from _unasked(graph, asked, programs)
 
 
-def _unasked(graph: Graph, asked: Program, programs: Sequence[Program]) -> Iterator[Violation]:
-    """The first of the others that cannot ask an engine for KV."""
+def _unasked(graph: Graph, asked: Program, alike: Sequence[Program]) -> Iterator[Violation]:
+    """The first of those that hand over KV alike which cannot ask an engine for it."""
     there = asked.container.pod
-    alike = [program for program in programs if _ways(program, asked)]
     for asker in alike:
         here = asker.container.pod
         if asker is asked or here is there or not _one_release(asker, asked, alike):
@@ -284,11 +284,6 @@ def _unasked(graph: Graph, asked: Program, programs: Sequence[Program]) -> Itera
                     f"allow {shown} and the ports of the transfer between the two",
                 )
                 return
-
-
-def _ways(a: Program, b: Program) -> bool:
-    here, there = way_of(a), way_of(b)
-    return here is not None and there is not None and here[0] == there[0]
 
 
 def _one_release(a: Program, b: Program, every: Sequence[Program]) -> bool:
