@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -173,11 +174,11 @@ def queue_preemption(inventory: Inventory, _context: Context) -> Iterator[Violat
     whole_set=True,
 )
 def queue_cohort(inventory: Inventory, _context: Context) -> Iterator[Violation]:
-    queues = list(inventory.graph.of_kind("ClusterQueue"))
+    sizes = Counter(map(_cohort, inventory.graph.of_kind("ClusterQueue")))
     told: set[int] = set()
     for pod, queue in _queued(inventory):
-        others = [q for q in queues if q.index != queue.index and _cohort(q) == _cohort(queue)]
-        if not _cohort(queue) or not others or queue.index in told or not _serves(inventory, pod):
+        alone = not _cohort(queue) or sizes[_cohort(queue)] < 2
+        if alone or queue.index in told or not _serves(inventory, pod):
             continue
         told.add(queue.index)
         if _reclaims(queue) == "Never" and _lent(queue) is not None:
@@ -194,30 +195,23 @@ def queue_cohort(inventory: Inventory, _context: Context) -> Iterator[Violation]
 
 def _reclaimed(inventory: Inventory) -> Iterator[Violation]:
     """Queues that take back what serving certainly borrows, whatever its priority is."""
-    taken = {
-        _cohort(queue)
-        for queue in inventory.graph.of_kind("ClusterQueue")
-        if mapping(queue.spec.get("preemption")).get("reclaimWithinCohort") == "Any"
-    }
-    if not taken - {""}:
-        return
-    borrowers = {queue.index: queue for _, queue in _queued(inventory)}
-    told: set[int] = set()
-    for queue in borrowers.values():
-        cohort, serving = _cohort(queue), _borrowing(inventory, queue)
-        for other in inventory.graph.of_kind("ClusterQueue"):
-            if other.index in told or other.index == queue.index or _reclaims(other) != "Any":
-                continue
-            if cohort and _cohort(other) == cohort and serving is not None:
-                told.add(other.index)
-                yield of_item(
-                    other,
-                    ("spec", "preemption", "reclaimWithinCohort"),
-                    f"takes back from workloads of any priority, and {serving.kind} {serving.name} "
-                    f"serves on GPUs that ClusterQueue {queue.name} borrows",
-                    "set reclaimWithinCohort: LowerPriority, or give serving's queue the quota "
-                    "that it uses",
-                )
+    borrowers: dict[str, list[tuple[Item, Pod]]] = {}
+    for queue, pod in _borrowing(inventory):
+        borrowers.setdefault(_cohort(queue), []).append((queue, pod))
+    for other in inventory.graph.of_kind("ClusterQueue"):
+        if not _cohort(other) or _reclaims(other) != "Any":
+            continue
+        of_others = (b for b in borrowers.get(_cohort(other), []) if b[0].index != other.index)
+        if found := next(of_others, None):
+            queue, serving = found
+            yield of_item(
+                other,
+                ("spec", "preemption", "reclaimWithinCohort"),
+                f"takes back from workloads of any priority, and {serving.kind} {serving.name} "
+                f"serves on GPUs that ClusterQueue {queue.name} borrows",
+                "set reclaimWithinCohort: LowerPriority, or give serving's queue the quota that it "
+                "uses",
+            )
 
 
 def _cohort(queue: Item) -> str:
@@ -225,21 +219,22 @@ def _cohort(queue: Item) -> str:
     return str(queue.spec.get("cohortName") or queue.spec.get("cohort") or "")
 
 
-def _borrowing(inventory: Inventory, queue: Item) -> Pod | None:
-    """A pod that serves, where those of its queue ask for more than the queue's own quota."""
-    asked: dict[str, Fraction] = {}
-    serving: dict[str, Pod] = {}
-    for pod, home in _queued(inventory):
-        if home.index != queue.index or not _serves(inventory, pod):
+def _borrowing(inventory: Inventory) -> Iterator[tuple[Item, Pod]]:
+    """Queues whose engines ask for more than the queue's own quota, each with a pod of them."""
+    asked: dict[tuple[int, str], Fraction] = {}
+    serving: dict[tuple[int, str], tuple[Item, Pod]] = {}
+    for pod, queue in _queued(inventory):
+        if not _serves(inventory, pod):
             continue
         for name, amount in _accelerators(pod):
-            asked[name] = asked.get(name, Fraction(0)) + amount * _copies(pod)
-            serving[name] = pod
-    for name, amount in asked.items():
-        quota = _quota(queue, name)
+            key = queue.index, name
+            asked[key] = asked.get(key, Fraction(0)) + amount * _copies(pod)
+            serving[key] = queue, pod
+    for key, amount in asked.items():
+        queue, pod = serving[key]
+        quota = _quota(queue, key[1])
         if quota is not None and amount > quota:
-            return serving[name]
-    return None
+            yield queue, pod
 
 
 def _accelerators(pod: Pod) -> Iterator[tuple[str, Fraction]]:
