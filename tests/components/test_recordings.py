@@ -77,6 +77,7 @@ def test_every_stack_that_is_read_is_recorded_and_no_other() -> None:
 
 
 @pytest.mark.helm
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READ)
 def test_a_recording_holds_what_the_stack_exports(name: str, renderer: Path) -> None:
     """A difference: correct the layer, or record the outputs anew as docs/aws.md says."""

@@ -104,6 +104,7 @@ def broken() -> list[tuple[str, list[Manifest]]]:
     return list(first.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["a.json", "a.yaml"])
 def test_json_gets_the_same_verdict(

@@ -265,6 +265,7 @@ def test_a_value_of_one_release_is_in_no_other(write: Write, program: Renderer) 
 
 
 @pytest.mark.helm
+@pytest.mark.slow
 def test_huge_values_arrive(write: Write, program: Renderer) -> None:
     text = "x" * 30_000_000
     chart = write({"templates/a.yaml": "kind: A\na: {{ .Values.a | quote }}\n"})
