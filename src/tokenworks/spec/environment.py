@@ -361,6 +361,16 @@ class Waiver(Document):
     expires: Day = Field(description="Last day that it counts; later, it is a finding itself.")
 
 
+TrustedWeights = Annotated[
+    str,
+    Form(
+        r"[a-z0-9]+://[!-~]*[!-)+-~]|hf://[A-Za-z0-9][A-Za-z0-9_.-]*/\*",
+        "weights as in spec.model.uri, or hf://owner/*",
+        max_length=500,
+    ),
+]
+
+
 class Policies(Document):
     """How strict the rules are here, and what is waived."""
 
@@ -376,6 +386,11 @@ class Policies(Document):
     )
     waivers: Annotated[tuple[Waiver, ...], Field(max_length=100)] = Field(
         default=(), description="Findings that somebody answers for."
+    )
+    remote_code: Annotated[tuple[TrustedWeights, ...], Field(max_length=100)] = Field(
+        default=(),
+        description="Weights whose own code engines may run (the flag trust-remote-code), each "
+        "as in spec.model.uri, or all of an owner: hf://owner/*.",
     )
 
 

@@ -19,6 +19,7 @@ from tokenworks.spec.secrets import IN_CLEAR, REMEDY, hides
 from tokenworks.spec.sizing_rules import check_sizes
 from tokenworks.spec.sourced import Documents, EngineCatalog, EngineFacts, Sourced, listed
 from tokenworks.spec.topology_rules import check_topology, gpus_path, role_field
+from tokenworks.spec.trust_rules import check_trust
 
 _NAMED: Final = f"{REMEDY}; the hub's token is named in spec.model.tokenSecret"
 _LONGEST_START: Final = 7 * 86400.0
@@ -43,6 +44,7 @@ def check_model(
     if documents.environment is not None:
         yield from _pinned(model, documents.environment.document.spec.cluster.provider)
         yield from _pool_of(model, documents)
+        yield from check_trust(model, documents.environment.document)
         pull = catalog.engine(model.document.spec.engine.name).image_pull
         yield from _start_in_time(model, documents.environment.document, pull)
 
