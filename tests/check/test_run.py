@@ -13,8 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 import policies
-from policies import Context
-from policies.text import what
+from policies import Context, words
 from tokenworks.check.report import Report
 from tokenworks.check.rules import explain, rule_ids, title
 from tokenworks.check.run import check_paths
@@ -51,11 +50,8 @@ def test_findings_have_file_and_line(tmp_path: Path) -> None:
     report = checked(path)
     finding = report.findings[0]
     assert (finding.file, finding.line, finding.column) == (str(path), 7, 7)
-    problem, remedy = what(finding)
-    assert report.text().splitlines()[:4] == [
-        str(path), "  Pod web", f"    7:7 error: [image-digest] {problem}",
-        f"        remedy: {remedy}",
-    ]  # fmt: skip
+    said, remedy = words(finding).splitlines()
+    assert report.text().splitlines()[:3] == [str(path), f"  7:7 error: {said}", f"  {remedy}"]
     assert report.text().splitlines()[-1] == "checked 2 objects in 1 file: 1 error, 0 warnings"
     assert report.exit_code == 1
 
@@ -156,7 +152,7 @@ def cli(*args: str, stdin: str = "") -> tuple[int, str]:
     ("args", "stdin", "code", "says"),
     [
         (["check", "-"], FINE, 0, "checked 2 objects"),
-        (["check", "-"], LOOSE, 1, "  Pod web\n    7:7 error: [image-digest]"),
+        (["check", "-"], LOOSE, 1, "  7:7 error: [image-digest] Pod web"),
         (["check", "-"], "", 2, "nothing to check"),
         (["check", "-", "--format", "json"], LOOSE, 1, '"rule": "image-digest"'),
         (["check", "-", "--format", "json"], FINE, 0, "[]"),

@@ -10,7 +10,7 @@ from typing import Any, Final
 from policies import RULES, Finding
 from policies.model import Severity
 from policies.secrets import masked
-from policies.text import one_line, visible, what
+from policies.text import one_line, visible, what, words
 from tokenworks.check import rules
 from tokenworks.check.markdown import code, plain
 
@@ -42,16 +42,17 @@ class Report:
         return 0 if self.objects else 2
 
     def text(self) -> str:
-        """The findings of each file, object by object, and a last line that counts."""
+        """The findings of each file, those of an object together, and a last line that counts.
+
+        Each says its object too: the words are those of previews and `up`.
+        """
         lines: list[str] = []
         for file, findings in self._by_file().items():
             lines.append(visible(file))
             by_object: dict[str, list[Finding]] = {}
             for finding in findings:
                 by_object.setdefault(finding.object, []).append(finding)
-            for name, own in by_object.items():
-                lines += [f"  {one_line(name)}"] if name else []
-                lines += [line for finding in own for line in _two_lines(finding)]
+            lines += [_two_lines(finding) for own in by_object.values() for finding in own]
             lines.append("")
         return "\n".join([*lines, self.summary()])
 
@@ -125,15 +126,11 @@ FORMATS: Final[Mapping[str, Callable[[Report], str]]] = {
 }
 
 
-def _two_lines(finding: Finding) -> tuple[str, str]:
+def _two_lines(finding: Finding) -> str:
     """Line and column, as far as they are known, and what is wrong; below it what to do."""
     known = [str(n) for n in (finding.line, finding.column) if n is not None]
-    problem, remedy = what(finding)
     place = f"{':'.join(known)} " if known else ""
-    return (
-        f"    {place}{finding.severity}: [{finding.rule}] {problem}",
-        f"        remedy: {remedy}",
-    )
+    return f"  {place}{finding.severity}: {words(finding)}".replace("\n", "\n  ")
 
 
 def _row(finding: Finding) -> dict[str, object]:
