@@ -261,9 +261,12 @@ def test_what_is_written_is_read_back(case: tuple[str, dict[str, Any]]) -> None:
 @settings(deadline=None)
 @given(settings_of())
 def test_a_good_value_is_not_refused(case: tuple[str, dict[str, Any]]) -> None:
-    found = {name: misread(grammars()[case[0]], name, value) for name, value in case[1].items()}
-    refused = {name for name, why in found.items() if why}
-    assert refused == {n for n in refused if n == "middleware" and len(case[1][n]) > 1}
+    grammar, values = grammars()[case[0]], case[1]
+    refused = {name for name, value in values.items() if misread(grammar, name, value)}
+    # Charts write a list as most flags of the engine want it.
+    otherwise = {n for n, o in grammar.options.items() if o.lists != grammar.style["lists"]}
+    assert all(isinstance(values[n], list) and len(values[n]) > 1 for n in refused)
+    assert refused <= otherwise
 
 
 @pytest.mark.parametrize(
