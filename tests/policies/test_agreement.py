@@ -9,6 +9,8 @@ from tests.policies.agreement import STRICT, Agreement, agreement, packed_rules,
 from tests.policies.builders import deployment, engine, pod
 from tests.policies.mutations import BREAKS
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def found() -> Agreement:

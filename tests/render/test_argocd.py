@@ -21,7 +21,7 @@ from tokenworks.spec.environment import ArgoCd
 from tokenworks.spec.load import load_stack
 from tokenworks.spec.stack import Stack
 
-pytestmark = pytest.mark.helm
+pytestmark = [pytest.mark.helm, pytest.mark.slow]
 
 REPOSITORY = "https://git.example.com/platform.git"
 WINDOW = {"kind": "deny", "schedule": "0 18 * * 5", "duration": "1h30m", "timeZone": "Asia/Tokyo"}
