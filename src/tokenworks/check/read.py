@@ -45,16 +45,27 @@ _SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "vendor"})
 
 
 @dataclass(frozen=True)
+class _Text:
+    """What a file says, and its lines for whoever asks for a place in it."""
+
+    whole: str
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.whole.split("\n")
+
+
+@dataclass(frozen=True)
 class Lines:
     """The lines of a document that holds objects; they are read anew when a place is asked for."""
 
-    all: Sequence[str]
+    file: _Text
     document: Document
 
     @property
     def text(self) -> str:
         """What they say."""
-        return "\n".join(self.all[self.document.first : self.document.after])
+        return "\n".join(self.file.lines[self.document.first : self.document.after])
 
     @cached_property
     def _list(self) -> Any:
@@ -76,7 +87,7 @@ class Lines:
         if inner is None:
             return line, column
         line += inner
-        text = self.all[self.document.first + line - 1]
+        text = self.file.lines[self.document.first + line - 1]
         return line, len(text) - len(text.lstrip(" -")) + 1
 
 
@@ -283,11 +294,11 @@ def _moved(part: _Part, origins: Origins) -> _Part:
 def _of_data(shown: str, text: str) -> _Part | None:
     """A file that holds objects and nothing else; None where it has to be read again, with care."""
     documents = read_data(text)
-    lines = text.split("\n")
+    file = _Text(text)
     objects: list[Sourced] = []
     findings: list[Finding] = []
     for document in documents or ():
-        held = Lines(lines, document)
+        held = Lines(file, document)
         found = list(_held(shown, held))
         if not all(_is_object(item.manifest) for item in found):
             return None
@@ -383,10 +394,13 @@ def _text(data: bytes) -> str | Flaw:
     return text.replace("\r\n", "\n")
 
 
+_MARKERS: Final = ("<<<<<<<", ">>>>>>>", "|||||||")
 _CONFLICT: Final = re.compile(r"^(<{7}|>{7}|\|{7})(?: .*)?$", re.MULTILINE)
 
 
 def _conflict(text: str) -> Flaw | None:
+    if not any(marker in text for marker in _MARKERS):
+        return None  # a search for plain text takes next to no time
     match = _CONFLICT.search(text)
     if match is None:
         return None
