@@ -260,6 +260,7 @@ WORDS = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(WORDS, max_size=8), st.lists(WORDS, max_size=5), st.text(max_size=20))
 def test_any_command_is_read(command: list[str], args: list[str], image: str) -> None:

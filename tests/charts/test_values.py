@@ -180,6 +180,7 @@ def first_of_each_level(names: Iterable[str]) -> set[str]:
     return {next(group) for _, group in groupby(names, key=lambda name: name.rpartition(".")[0])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chart", NAMES)
 def test_null_fails_where_a_value_is_needed(chart: str, charts: Helm) -> None:
     root, optional = schema(CHARTS[chart]), nullable(chart)
@@ -308,6 +309,7 @@ def empty(node: Any, path: Path = ()) -> Iterator[str]:
             yield shown(where)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chart", NAMES)
 def test_nothing_is_rendered_that_the_api_server_would_drop(chart: str, charts: Helm) -> None:
     for base in ({}, *bases(chart)):

@@ -126,6 +126,7 @@ def test_json_has_every_key(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_output_is_the_same_twice() -> None:
     assert checked(EXAMPLES).text() == checked(EXAMPLES).text()
 

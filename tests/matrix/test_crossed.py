@@ -74,6 +74,7 @@ def laid(base: Flat, *all_changes: Flat) -> dict[tuple[str, ...], Any]:
     return {place: value for place, value in result.items() if value is not _GONE}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "played"), ENGINES)
 def test_values_of_both_are_the_changes_of_each(engine: str, played: bool) -> None:
     known = {cell: flat(untangled(values_of(cell))) for cell in allowed() if cell.engine == engine}

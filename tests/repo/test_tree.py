@@ -158,6 +158,7 @@ def names_of_tests(file: str) -> list[str]:
     return [n.name for n in nodes if isinstance(n, found) and n.name.startswith("test_")]
 
 
+@pytest.mark.slow
 def test_every_test_is_collected() -> None:
     for file in (f for f in files() if f.endswith(".py")):
         name = file.rsplit("/", 1)[-1]
