@@ -8,7 +8,14 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from tokenworks.catalog.aws import Accelerated, instances, zones_by_region
+from tokenworks.catalog.aws import (
+    Accelerated,
+    PriceTable,
+    Purchase,
+    instances,
+    regional_prices,
+    zones_by_region,
+)
 from tokenworks.catalog.aws.addons import ADDONS, Addon, AddonCatalogue, addon_catalogue
 from tokenworks.catalog.aws.images import node_images
 from tokenworks.catalog.aws.registries import regional, registries
@@ -65,9 +72,11 @@ def test_small_sizes_have_no_efa() -> None:
 def test_what_is_not_known_is_none_and_not_a_number() -> None:
     catalogue = instances()
     assert catalogue.price("p5e.48xlarge", "on-demand", "us-east-1") is None
-    assert catalogue.price("p5.48xlarge", "spot", "us-east-1") is None
+    assert catalogue.price("p5e.48xlarge", "on-demand", "us-east-2") is None
+    assert catalogue.price("p5.48xlarge", "spot", "eu-west-2") is None
     assert catalogue.price("p5e.48xlarge", "capacity-block", "us-east-1") is None
-    assert catalogue.price("p6e-gb200.36xlarge", "capacity-block", "us-east-1") is None
+    assert catalogue.price("p6e-gb200.36xlarge", "capacity-block", "us-east-2") is None
+    assert catalogue.price("p6e-gb200.36xlarge", "spot", "us-east-1") is None
     assert catalogue.price("m7i.2xlarge", "capacity-block", "us-east-1") is None
     assert catalogue.price("p5.48xlarge", "on-demand", "eu-west-1") is None
 
@@ -100,6 +109,115 @@ def test_a_block_has_a_price_of_its_own_in_each_region() -> None:
         assert "capacity-block" in TYPES[name].sold()
         assert set(regions) <= set(zones_by_region())
         assert all(price > 0 for price in regions.values())
+
+
+def test_an_ultraserver_is_priced_by_its_instances() -> None:
+    price = instances().price("p6e-gb200.36xlarge", "capacity-block", "us-east-1")
+    assert price is not None
+    assert price * 18 == pytest.approx(761.904)
+    assert price * 9 == pytest.approx(380.952)
+
+
+# Prices by region
+
+
+@pytest.mark.parametrize(
+    ("name", "purchase", "region", "price", "date"),
+    [
+        ("g5.xlarge", "on-demand", "eu-west-1", 1.12, "2026-09-14"),
+        ("p5en.48xlarge", "reservation", "ap-northeast-1", 79.12, "2026-09-14"),
+        ("p6-b300.48xlarge", "on-demand", "us-east-1", 142.416, "2026-07-20"),
+        ("p6-b300.48xlarge", "on-demand", "us-west-2", 142.42, "2026-09-14"),
+        ("m7i.2xlarge", "on-demand", "eu-central-1", 0.483, "before 2026-07-22"),
+        ("p5.48xlarge", "spot", "us-east-1", 19.4933, "2026-08-10"),
+        ("p5e.48xlarge", "spot", "us-east-2", 25.1918, "2026-08-10"),
+        ("trn2.48xlarge", "spot", "us-east-2", 8.5964, "2026-08-10"),
+        ("g6e.12xlarge", "spot", "us-west-2", 4.5144, "2026-08-10"),
+        ("p6-b300.48xlarge", "capacity-block", "ap-northeast-2", 112.32, "2026-09-14"),
+    ],
+)
+def test_a_price_has_a_day_and_a_source(
+    name: str, purchase: Purchase, region: str, price: float, date: str
+) -> None:
+    quote = instances().quote(name, purchase, region)
+    assert quote is not None
+    assert (quote.dollars_per_hour, quote.source.date) == (price, date)
+    assert quote.source.where
+    assert quote.moves == (purchase == "spot")
+
+
+TABLES: list[tuple[Purchase, PriceTable]] = [
+    *(("on-demand", table) for table in regional_prices().on_demand),
+    ("spot", regional_prices().spot),
+]
+
+
+@pytest.mark.parametrize(("purchase", "table"), TABLES)
+def test_prices_are_of_what_is_sold_where_there_are_zones(
+    purchase: Purchase, table: PriceTable
+) -> None:
+    catalogue = instances()
+    assert table.dollars_per_hour
+    for name, regions in table.dollars_per_hour.items():
+        assert name in catalogue.general or purchase in TYPES[name].sold()
+        assert set(regions) <= set(zones_by_region())
+        assert all(price > 0 for price in regions.values())
+        assert purchase == "spot" or catalogue.prices.region not in regions, "it would not be read"
+
+
+@pytest.mark.parametrize(
+    ("region", "without"),
+    [
+        ("us-east-1", {"p5e", "trn2"}),
+        ("us-east-2", {"p4de", "p6-b300"}),
+        ("us-west-2", {"trn2"}),
+    ],
+)
+def test_every_family_that_a_large_region_has_as_spot_has_a_price(
+    region: str, without: set[str]
+) -> None:
+    spot = regional_prices().spot.dollars_per_hour
+    found = {name.split(".")[0] for name, prices in spot.items() if region in prices}
+    assert found == FAMILIES - without - {"p6e-gb200"}
+
+
+def test_spot_costs_no_more_than_on_demand() -> None:
+    catalogue = instances()
+    compared = [
+        (spot, on_demand)
+        for name, regions in regional_prices().spot.dollars_per_hour.items()
+        for region, spot in regions.items()
+        if (on_demand := catalogue.price(name, "on-demand", region)) is not None
+    ]
+    assert len(compared) > 80
+    assert all(spot <= on_demand for spot, on_demand in compared)
+
+
+def test_sizes_of_a_family_cost_as_much_more_in_a_region() -> None:
+    """AWS's lists keep step within a family, so that a figure out of step was read wrongly."""
+    catalogue = instances()
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for table in regional_prices().on_demand:
+        for name, regions in table.dollars_per_hour.items():
+            home = catalogue.price(name, "on-demand", catalogue.prices.region)
+            assert home is not None
+            for region, price in regions.items():
+                # Some are recorded to the cent.
+                span = ((price - 0.0051) / home, (price + 0.0051) / home)
+                found.setdefault((name.split(".")[0], region), []).append(span)
+    for key, spans in found.items():
+        assert max(low for low, _ in spans) <= min(high for _, high in spans), key
+
+
+def test_what_has_no_price_on_demand_is_said_to_have_none() -> None:
+    catalogue, unlisted = instances(), regional_prices().unlisted
+    assert unlisted.where
+    without = {
+        name
+        for name in TYPES
+        if all(catalogue.price(name, "on-demand", r) is None for r in zones_by_region())
+    }
+    assert without == {*unlisted.types, "p6e-gb200.36xlarge"}
 
 
 def test_what_only_comes_in_blocks_cannot_be_reserved() -> None:

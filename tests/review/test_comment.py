@@ -143,11 +143,32 @@ def test_findings_are_new_fixed_or_as_before(
         (Cost(1, 2, 0), Cost(1, 1236.5, 0), "+1,234.50 at most"),
         (Cost(1, 1236.5, 0), Cost(1, 2, 0), "−1,234.50 at most"),
         (None, Cost(0, 10, 2), "+10.00 at most, without 2 not known"),
+        (None, Cost(0, 10, 0, "2026-08-10"), "+10.00 at most, spot estimated"),
+        (Cost(0, 10, 0, "2026-08-10"), None, "−10.00 at most, spot estimated"),
         (Cost(1, 2, 0), Cost(1, 2.001, 0), "±0.00 at most"),
     ],
 )
-def test_dollars_are_a_difference(before: Cost | None, after: Cost, words: str) -> None:
+def test_dollars_are_a_difference(before: Cost | None, after: Cost | None, words: str) -> None:
     assert cost_words(before, after) == words
+
+
+def test_what_makes_dollars_less_than_the_truth_is_said() -> None:
+    before = snapshot("env", cost=Cost(0, 1, 1), infrastructure={"a": 1})
+    after = snapshot("env", cost=Cost(0, 3, 2, "2026-08-10"), infrastructure={"a": 2})
+    said = text(one(before, after))
+    assert "Without prices that are not known: 1 before, 2 after." in said
+    assert "With spot prices as of 2026-08-10, an estimate" in said
+    plain = replace(after, cost=Cost(0, 3, 2), infrastructure={"a": 3})
+    assert "With spot prices" not in text(one(before, plain))
+    assert "With spot prices as of 2026-08-10" in text(one(after, plain)), "they were in it"
+
+
+def test_costs_of_code_that_knew_no_spot_price_are_read() -> None:
+    data = json.loads(snapshot("env", cost=Cost(1, 2, 3)).to_json())
+    del data["cost"]["as_of"]
+    read = of_json(json.dumps(data))
+    assert read is not None
+    assert read.cost == Cost(1, 2, 3)
 
 
 def test_less_has_a_sign() -> None:
@@ -197,7 +218,7 @@ def full() -> Snapshot:
         config("a", words="é\u2028"),
         findings=(finding(), finding(field="b")),
         pools={"a": Pool("gpu", 8, 2, {"a": "b"})},
-        cost=Cost(1.5, 2.5, 1),
+        cost=Cost(1.5, 2.5, 1, "2026-08-10"),
         infrastructure={"a": [1, {"b": None}]},
         today="2026-01-01",
     )

@@ -33,14 +33,14 @@ def cost(
 ) -> None:
     """What an environment's nodes cost: an hour, a month, by pool and by purchase kind.
 
-    `least` is with as few nodes as may run, `most` with as many. Prices are on demand and of
-    capacity blocks, without discounts; a price that no public source gives (all of spot) is said
-    to be not known, and sums say how many they leave out.
+    `least` is with as few nodes as may run, `most` with as many. Prices are public ones without
+    discounts, and the lines below the table say of which day. Spot prices move by the hour: what
+    comes of them is an estimate, marked with `~`. A price that no public source gives is said to be
+    not known, and sums say how many they leave out.
 
     Example: ./tokenworks cost staging
     """
-    from tokenworks.catalog.aws import instances  # noqa: PLC0415 - start-up time of --help
-    from tokenworks.render.aws import plan_of  # noqa: PLC0415
+    from tokenworks.render.aws import plan_of  # noqa: PLC0415 - start-up time of --help
     from tokenworks.render.aws.cost import NOT_COUNTED, items  # noqa: PLC0415
 
     stack = load(environment)
@@ -48,16 +48,47 @@ def cost(
         raise UsageError(
             f"{environment} is not on AWS (spec.cluster.provider): its nodes have no price here"
         )
-    found = items(plan_of(stack))
+    plan = plan_of(stack)
+    found = items(plan)
     if output is Format.JSON:
         print(json.dumps(_data(found), indent=2))
         return
     print(_table(_rows(found), output))
-    prices = instances().prices
-    print(f"\nPrices of {prices.region}, {prices.date}, from {prices.where}.")
-    if any(item.purchase == "capacity-block" and item.each is not None for item in found):
-        print(f"Capacity blocks: {prices.blocks.date}, from {prices.blocks.where}.")
-    print(f"Not counted: {NOT_COUNTED}.")
+    # Markdown makes one paragraph of lines.
+    between = "\n\n" if output is Format.MARKDOWN else "\n"
+    notes = [*_sources(found, plan.spec.region), f"Not counted: {NOT_COUNTED}."]
+    print("\n" + between.join(notes))
+
+
+def _sources(found: Sequence[Item], region: str) -> list[str]:
+    """Where and when prices were read, a line for each source; and why some are not known."""
+    from tokenworks.catalog.aws import regional_prices  # noqa: PLC0415
+
+    lines: list[str] = []
+    for item in found:
+        if item.quote is None:
+            unlisted = regional_prices().unlisted
+            if item.what in unlisted.types and item.purchase in ("on-demand", "reservation"):
+                lines.append(
+                    f"{item.what}: no price on demand in any region, {unlisted.date}, "
+                    f"from {unlisted.where}."
+                )
+            continue
+        source = item.quote.source
+        lines.append(f"{_heading(item, region)} {source.date}, from {source.where}.")
+    return list(dict.fromkeys(lines))
+
+
+def _heading(item: Item, region: str) -> str:
+    if item.name == "control plane":
+        return "Control plane:"
+    match item.purchase:
+        case "capacity-block":
+            return "Capacity blocks:"
+        case "spot":
+            return f"~ Spot in {region}, an estimate that moves by the hour: as of"
+        case "on-demand" | "reservation":
+            return f"On demand in {region}:"
 
 
 _HEAD = ("pool", "what", "purchase", "nodes", "each $/h", "least $/h", "most $/h", "most $/month")
@@ -80,23 +111,26 @@ def _row(item: Item) -> tuple[str, ...]:
     nodes = str(item.most) if item.least == item.most else f"{item.least} to {item.most}"
     most = item.hourly(item.most)
     month = None if most is None else most * HOURS_PER_MONTH
-    prices = (_price(item.each), _price(item.hourly(item.least)), _price(most), _price(month))
+    prices = (
+        _price(item.each, item.as_of), _price(item.hourly(item.least), item.as_of),
+        _price(most, item.as_of), _price(month, item.as_of),
+    )  # fmt: skip
     return (item.name, item.what, item.purchase, nodes, *prices)
 
 
-def _price(value: float | None) -> str:
-    return "not known" if value is None else f"{value:,.2f}"
+def _price(value: float | None, as_of: str | None) -> str:
+    if value is None:
+        return "not known"
+    # Nothing costs nothing at any price.
+    return f"{'~' if as_of and value else ''}{value:,.2f}"
 
 
 def _sums(least: Total, most: Total) -> tuple[str, str, str]:
-    def shown(value: float, unknown: int) -> str:
-        return f"{value:,.2f}" + (f" + {unknown} not known" if unknown else "")
+    def shown(value: float, sum_: Total) -> str:
+        more = f" + {sum_.unknown} not known" if sum_.unknown else ""
+        return _price(value, sum_.as_of) + more
 
-    return (
-        shown(least.hourly, least.unknown),
-        shown(most.hourly, most.unknown),
-        shown(most.monthly, most.unknown),
-    )
+    return shown(least.hourly, least), shown(most.hourly, most), shown(most.monthly, most)
 
 
 def _table(rows: Sequence[tuple[str, ...]], output: Format) -> str:
@@ -122,13 +156,23 @@ def _data(found: Sequence[Item]) -> dict[str, Any]:
             "dollarsPerHour": round(sum_.hourly, 4),
             "dollarsPerMonth": round(sum_.monthly, 2),
             "pricesNotKnown": sum_.unknown,
+            "estimateAsOf": sum_.as_of,
+        }
+
+    def priced(item: Item) -> dict[str, Any]:
+        source = None if item.quote is None else item.quote.source
+        return {
+            "dollarsPerHourEach": item.each,
+            "estimateAsOf": item.as_of,
+            "priceDate": source and source.date,
+            "priceSource": source and source.where,
         }
 
     return {
         "pools": [
             {
                 "name": item.name, "what": item.what, "purchase": item.purchase,
-                "least": item.least, "most": item.most, "dollarsPerHourEach": item.each,
+                "least": item.least, "most": item.most, **priced(item),
             }
             for item in found
         ],

@@ -250,16 +250,22 @@ def _cost(review: Review) -> list[str]:
             "",
             f"Without prices that are not known: {old.unknown} before, {new.unknown} after.",
         ]
+    if day := new.as_of or old.as_of:
+        body += ["", f"With spot prices as of {day}, an estimate: they move by the hour."]
     return fold(f"Cost: {cost_words(before, after)}", body)
 
 
 def cost_words(before: Cost | None, after: Cost | None) -> str:
-    """`+1,234.50 $ a month at most`; prices that are not known make it a part of the truth."""
+    """`+1,234.50 $ a month at most`; prices that are not known make it a part of the truth.
+
+    Those of spot make it an estimate.
+    """
     none = Cost(0, 0, 0)
     old, new = before or none, after or none
     unknown = max(old.unknown, new.unknown)
     moved = delta(old.most, new.most)
-    return f"{moved} at most" + (f", without {unknown} not known" if unknown else "")
+    spot = ", spot estimated" if new.as_of or old.as_of else ""
+    return f"{moved} at most{spot}" + (f", without {unknown} not known" if unknown else "")
 
 
 def _dollars(before: float, after: float) -> tuple[str, str, str]:

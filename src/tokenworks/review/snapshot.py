@@ -63,6 +63,8 @@ class Cost:
     least: float
     most: float
     unknown: int
+    as_of: str | None = None
+    """The day of the spot prices in it, which make it an estimate; None: there are none."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ def _objects(releases: Iterable[Release]) -> Iterable[Placed]:
 def _cost(stack: Stack) -> Cost:
     found = items(plan_of(stack))
     least, most = total(found, most=False), total(found, most=True)
-    return Cost(least.monthly, most.monthly, most.unknown)
+    return Cost(least.monthly, most.monthly, most.unknown, most.as_of)
 
 
 def _plain(plan: Any) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -78,9 +81,15 @@ class Accelerated(Instance):
         extra: tuple[Purchase, ...] = ("reservation",) if "on-demand" in self.purchase else ()
         return (*self.purchase, *extra)
 
-    def price(self, purchase: Purchase) -> float | None:
-        """Dollars an hour of one instance outside blocks; None: not known."""
-        return self.dollars_per_hour if purchase in ("on-demand", "reservation") else None
+
+@dataclass(frozen=True)
+class Quote:
+    """A price, and where and when it was read."""
+
+    dollars_per_hour: float
+    source: Source
+    moves: bool = False
+    """It changes by the hour: an estimate, whatever the day."""
 
 
 class ControlPlane(Source):
@@ -89,12 +98,29 @@ class ControlPlane(Source):
     dollars_per_hour: float
 
 
-class Blocks(Source):
-    """Capacity blocks: AWS changes their prices with demand, and holds what was bought."""
+class PriceTable(Source):
+    """Prices of one instance by type and region."""
 
-    dollars_per_hour: dict[str, dict[str, float]] = Field(
-        description="Instance type, region: of one instance."
-    )
+    dollars_per_hour: dict[str, dict[str, float]]
+
+    def quote(self, name: str, region: str, *, moves: bool = False) -> Quote | None:
+        """What it says of a type in a region; None: nothing."""
+        price = self.dollars_per_hour.get(name, {}).get(region)
+        return None if price is None else Quote(price, self, moves)
+
+
+class Unlisted(Source):
+    """Types that have no price on demand in AWS's price list, in no region."""
+
+    types: tuple[str, ...]
+
+
+class RegionalPrices(Document):
+    """`prices.json`, as `hack/prices.py` writes it: on demand in other regions, and spot."""
+
+    on_demand: tuple[PriceTable, ...]
+    spot: PriceTable
+    unlisted: Unlisted
 
 
 class Prices(Source):
@@ -102,7 +128,9 @@ class Prices(Source):
 
     region: str
     control_plane: ControlPlane
-    blocks: Blocks
+    blocks: PriceTable = Field(
+        description="AWS changes these prices with demand, and holds what was bought."
+    )
 
 
 class Hugepages(Source):
@@ -133,14 +161,19 @@ class Catalogue(Document):
 
     def price(self, name: str, purchase: Purchase, region: str) -> float | None:
         """Dollars an hour of one instance in a region; None: not known."""
+        quote = self.quote(name, purchase, region)
+        return None if quote is None else quote.dollars_per_hour
+
+    def quote(self, name: str, purchase: Purchase, region: str) -> Quote | None:
+        """The price of one instance in a region with its source; None: not known."""
         if purchase == "capacity-block":
-            return self.prices.blocks.dollars_per_hour.get(name, {}).get(region)
-        if region != self.prices.region:
-            return None
-        if name in self.accelerated:
-            return self.accelerated[name].price(purchase)
-        known = purchase in ("on-demand", "reservation")
-        return self.general[name].dollars_per_hour if known else None
+            return self.prices.blocks.quote(name, region)
+        if purchase == "spot":
+            return regional_prices().spot.quote(name, region, moves=True)
+        if region == self.prices.region:
+            price = (self.accelerated.get(name) or self.general[name]).dollars_per_hour
+            return None if price is None else Quote(price, self.prices)
+        return _first(table.quote(name, region) for table in regional_prices().on_demand)
 
 
 class Regions(Source):
@@ -163,6 +196,16 @@ def _numbers(text: str) -> tuple[int, ...]:
 def instances() -> Catalogue:
     """The instance types of this checkout."""
     return Catalogue.model_validate(read(HERE / "instances.yaml"))
+
+
+def _first(quotes: Iterable[Quote | None]) -> Quote | None:
+    return next((quote for quote in quotes if quote is not None), None)
+
+
+@cache
+def regional_prices() -> RegionalPrices:
+    """Prices on demand outside the region of `instances`, and of spot; read when asked for."""
+    return RegionalPrices.model_validate(json.loads((HERE / "prices.json").read_text("utf-8")))
 
 
 @cache
