@@ -43,6 +43,18 @@ def eventually(what: str, probe: Callable[[], T | None], seconds: float = 120.0)
     raise AssertionError(f"not within {seconds:.0f} s: {what}{last}")
 
 
+def throughout(what: str, probe: Callable[[], bool], seconds: float) -> None:
+    """Looks again and again for so long, and expects `probe` to hold each time.
+
+    Raises:
+        AssertionError: it did not once.
+    """
+    start = time.monotonic()
+    while (passed := time.monotonic() - start) < seconds:
+        assert probe(), f"not after {passed:.0f} s: {what}"
+        time.sleep(5)
+
+
 @dataclass(frozen=True)
 class Platform:
     """The local environment, brought up from a copy of the tree."""

@@ -22,7 +22,7 @@ from tests.e2e.gitops import (
     seconds,
     served,
 )
-from tests.e2e.platform import MODEL, NAMESPACE, Platform, answered, ask, eventually
+from tests.e2e.platform import MODEL, NAMESPACE, Platform, answered, ask, eventually, throughout
 from tests.e2e.streams import Stream
 from tests.e2e.test_serving import unchanged
 from tokenworks.render.waves import annotated
@@ -99,6 +99,15 @@ def test_nothing_differs_and_nothing_is_synced_again(delivery: Delivery) -> None
     assert set(delivery.states().values()) == {("Synced", "Healthy")}
     resources = [r for a in delivery.applications().values() for r in a["status"]["resources"]]
     assert [r for r in resources if r["status"] != "Synced"] == []
+    assert delivery.syncs() == before
+
+
+def test_nothing_differs_for_five_minutes(delivery: Delivery) -> None:
+    """Controllers that write what Git has otherwise, and syncs that undo it, would be seen."""
+    before, well = delivery.syncs(), {("Synced", "Healthy")}
+    throughout("all is well", lambda: set(delivery.states().values()) == well, seconds=300)
+    delivery.refresh()
+    assert set(delivery.states().values()) == well
     assert delivery.syncs() == before
 
 
