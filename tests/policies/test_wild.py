@@ -404,7 +404,10 @@ def test_a_switch_takes_no_value(args: list[str], image: str, message: str) -> N
          "or use an image of 0.5.21 or newer"),
         ("lmsysorg/sglang:v0.5.21", "python3 -m sglang.launch_server --model-path /m "
          "--nsa-decode-backend fa3", "which sglang 0.5.21 does not know: it went after 0.5.19",
-         "leave --nsa-decode-backend out"),
+         "write --dsa-decode-backend"),
+        ("lmsysorg/sglang:v0.5.20", "python3 -m sglang.launch_server --model-path /m "
+         "--prefill-round-robin-balance", "does not know: it went after 0.5.19",
+         "leave --prefill-round-robin-balance out"),
     ],
 )  # fmt: skip
 def test_the_images_version_says_which_flags_there_are(
