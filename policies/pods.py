@@ -286,6 +286,30 @@ def _singles(manifest: Manifest) -> Iterator[tuple[Path, Path]]:
             for part, value in mapping(spec.get(name)).items():
                 if is_mapping(value) and ("modelFormat" in value or "storageUri" in value):
                     yield ("spec", name), ("spec", name, str(part))
+    if kind not in (*_NIM, *_BATCH) and not str(kind).endswith("Job"):
+        yield from _alone(manifest, ())
+
+
+def _alone(value: object, path: Path) -> Iterator[tuple[Path, Path]]:
+    """Containers that stand under a name of their own, such as OME's `runner`, beside the volumes
+    of their pod: what has an image, and words to start it with."""
+    if is_sequence(value):
+        for position, child in known_items(value):
+            yield from _alone(child, (*path, position))
+    if not is_mapping(value):
+        return
+    starts = any(is_sequence(value.get(key)) for key in ("command", "args"))
+    named = bool(path) and isinstance(path[-1], str) and path[-1] not in _KNOWN_ALONE
+    if named and starts and isinstance(value.get("image"), str):
+        yield (path if path[-1] == "spec" else path[:-1]), path
+        return
+    for key, child in known_items(value):
+        if str(key) not in _IN_LISTS and (is_mapping(child) or is_sequence(child)):
+            yield from _alone(child, (*path, str(key)))
+
+
+_KNOWN_ALONE = frozenset({"mainContainer"})
+_IN_LISTS = frozenset({"containers", "initContainers", "ephemeralContainers", "metadata", "status"})
 
 
 def _components(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Path]]:
@@ -478,7 +502,7 @@ def _pod(index: int, manifest: Manifest, path: Path) -> Pod:
     )
 
 
-_LEADERS = frozenset({"leaderTemplate", "leaderTemplatePatch", "headGroupSpec"})
+_LEADERS = frozenset({"leaderTemplate", "leaderTemplatePatch", "headGroupSpec", "leader"})
 _WORKERS = frozenset(
     {"workerTemplate", "workerTemplatePatch", "workerGroupSpecs", "workerSpec", "worker"}
 )

@@ -1079,3 +1079,63 @@ def test_a_port_that_an_engine_neither_declares_nor_opens(
     findings = found("service-port", made, service)
     assert len(findings) == count
     assert all("its pods serve on 8000" in f.message for f in findings)
+
+
+# --- containers that stand under a name of their own --------------------------
+
+
+def ome(**engine_: Any) -> Object:
+    return named("ome.io/v1beta1", "InferenceService", spec={"engine": engine_})
+
+
+def runner(*args: str, gpus: int = 8, **more: Any) -> Object:
+    return {
+        "name": "ome-container", "image": f"docker.io/lmsysorg/sglang:v0.5.5@{DIGEST}",
+        "command": ["python3", "-m", "sglang.launch_server"], "args": ["--model-path", "/m", *args],
+        "resources": {"limits": {"nvidia.com/gpu": gpus}}, **more,
+    }  # fmt: skip
+
+
+def test_a_runner_of_ome_is_a_container_of_its_parts_pod() -> None:
+    made = ome(runner=runner("--tp", "8", gpus=4), volumes=UNBOUND)
+    (finding,) = found("world-size", made)
+    assert finding.field == "spec.engine.runner.args[2]"
+    mounted = ome(runner=runner("--tp", "8", **SHM), volumes=UNBOUND)
+    (finding,) = found("shared-memory", mounted)
+    assert finding.field == "spec.engine.volumes[0].emptyDir"
+    secret = ome(runner=runner(env=[{"name": "HF_TOKEN", "value": "hunter2hunter2"}]))
+    assert [f.field for f in found("plain-secret", secret)] == ["spec.engine.runner.env[0].value"]
+    assert found("startup-probe", made) == []  # its runtime may have one
+
+
+@pytest.mark.parametrize(("tp", "findings"), [("16", 0), ("32", 1)])
+def test_a_group_of_ome_is_a_leader_and_its_workers(tp: str, findings: int) -> None:
+    rank = runner("--tp", tp, "--nnodes", "2", "--node-rank", "$(LWS_WORKER_INDEX)")
+    made = ome(leader={"runner": rank}, worker={"size": 1, "runner": rank})
+    rules = frozenset({"world-size", "group-size"})
+    assert bool(said(made, rules=rules)) is bool(findings)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"server": {"image": "example.com/x:1", "args": ["--port", "80"]}},
+        {"parts": [{"worker": {"image": "example.com/x:1", "command": ["/run"]}}]},
+        {"image": "example.com/x:1", "args": ["--port", "80"]},
+    ],
+)
+def test_images_of_such_containers_want_a_digest(spec: Object) -> None:
+    assert len(found("image-digest", named("example.com/v1", "Thing", spec=spec))) == 1
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        named("example.com/v1", "Thing", spec={"image": "example.com/x:1"}),
+        named("example.com/v1", "Thing", spec={"image": {"tag": "1"}, "args": ["a"]}),
+        named("example.com/v1", "Thing", spec={"image": "example.com/x:1", "args": {"a": "b"}}),
+        named("v1", "ConfigMap", data={"image": "example.com/x:1", "args": ["a"]}),
+    ],
+)
+def test_what_only_names_an_image_is_no_container(made: Object) -> None:
+    assert found("image-digest", made) == []
