@@ -527,3 +527,28 @@ def _controller_labels(manifest: Manifest, role: Role) -> dict[str, str]:
         leader = {"leaderworkerset.sigs.k8s.io/worker-index": "0"} if role == "leader" else {}
         return {"leaderworkerset.sigs.k8s.io/name": name, **leader}
     return {"job-name": name, "batch.kubernetes.io/job-name": name}
+
+
+_CONTROLLERS = (
+    "leaderworkerset.sigs.k8s.io/", "statefulset.kubernetes.io/", "apps.kubernetes.io/",
+    "rbg.workloads.x-k8s.io/", "ray.io/", "batch.kubernetes.io/", "gateway.networking.k8s.io/",
+    "serving.kserve.io/", "kserve.io/", "serving.knative.dev/", "nvidia.com/",
+    "disaggregatedset.x-k8s.io/",
+)  # fmt: skip
+"""Labels that controllers add to pods."""
+
+
+def own_labels(selector: Mapping[str, str]) -> dict[str, str]:
+    """The selector without labels that only a controller writes."""
+    return {k: v for k, v in selector.items() if not k.startswith(_CONTROLLERS)}
+
+
+def leads_to(selector: Mapping[str, str], pod: Pod) -> bool:
+    """Whether a selector finds pods of a template, those that only some of them have labels for
+    (the index of a StatefulSet's pod) among it."""
+    own = own_labels(selector)
+    others = (k for k in selector if k not in own and k in pod.labels)
+    found = bool(own) and own.items() <= pod.labels.items()
+    return (found and all(selector[k] == pod.labels[k] for k in others)) or (
+        bool(selector) and selector.items() <= pod.labels.items()
+    )

@@ -303,6 +303,11 @@ def test_a_port_that_opens_needs_no_patience() -> None:
         ({"image": f"nvcr.io/nvidia/tritonserver@{DIGEST}", "ports": None,
           "command": ["tritonserver"], "args": []}, "{path: /v2/health/ready, port: 8000}"),
         ({"image": f"nvcr.io/nim/a/b@{DIGEST}", "args": None}, "{path: /v1/health/ready, port: "),
+        ({"image": f"example.com/serve@{DIGEST}", "args": None, "ports": None,
+          "livenessProbe": {"httpGet": {"path": "/healthz", "port": 5000}, "timeoutSeconds": 5,
+                            "failureThreshold": 9}}, "{path: /health, port: 8000}"),
+        ({"image": f"example.com/serve@{DIGEST}", "args": None, "ports": [{"containerPort": 81}],
+          "livenessProbe": None, "readinessProbe": None}, "{path: /health, port: 81}"),
         ({"image": f"lmsysorg/sglang@{DIGEST}", "args": ["--model-path", "/m"],
           "command": ["python3", "-m", "sglang.launch_server"]}, "timeoutSeconds: 10"),
     ],
@@ -1139,3 +1144,61 @@ def test_images_of_such_containers_want_a_digest(spec: Object) -> None:
 )
 def test_what_only_names_an_image_is_no_container(made: Object) -> None:
     assert found("image-digest", made) == []
+
+
+# --- images that others made ---------------------------------------------------
+
+OTHERS = f"example.com/serving/my-vllm@{DIGEST}"
+HUB_MODEL = ["--model", "meta/llama"]
+
+
+def others(volume: Object | None = None, path: str = "/opt/weights", **changes: Any) -> Object:
+    mounts = [{"name": "v", "mountPath": path}] if volume is not None else None
+    container = engine(image=OTHERS, args=HUB_MODEL, volumeMounts=mounts, **changes)
+    return deployment(pod(container, volumes=[{"name": "v", **(volume or {})}]))
+
+
+CACHES = frozenset({"weights-download", "ephemeral-limit", "cache-mount"})
+
+
+@pytest.mark.parametrize(
+    ("made", "rules"),
+    [
+        (others(), {"weights-download", "ephemeral-limit"}),
+        (others({"emptyDir": {}}), {"weights-download", "ephemeral-limit"}),
+        (others({"ephemeral": {"volumeClaimTemplate": {}}}), {"weights-download"}),
+        (others({"persistentVolumeClaim": {"claimName": "weights"}}), set[str]()),
+        (others({"emptyDir": {"sizeLimit": "9Gi"}}), set[str]()),
+        (others({"emptyDir": {"medium": "Memory"}}, "/dev/shm"),
+         {"weights-download", "ephemeral-limit"}),
+        (others({"persistentVolumeClaim": {"claimName": "weights"}},
+                env=[{"name": "HF_HOME", "value": "/tmp/hf"}]),
+         {"weights-download", "ephemeral-limit"}),
+    ],
+)  # fmt: skip
+def test_only_who_made_an_image_knows_where_its_cache_is(made: Object, rules: set[str]) -> None:
+    findings = said(made, rules=CACHES)
+    assert {finding.rule for finding in findings} == rules
+    assert not any("/root/.cache" in finding.message for finding in findings)
+
+
+def test_an_image_that_others_made_may_serve_anywhere() -> None:
+    health = {"httpGet": {"path": "/healthz", "port": 8080}, "timeoutSeconds": 5}
+    container = engine(image=OTHERS, args=None, readinessProbe=health)
+    assert said(deployment(pod(container)), rules=frozenset({"probe-port", "container-port"})) == []
+    own = engine(image=ENGINE, args=None, readinessProbe=health)
+    assert found("probe-port", deployment(pod(own)))
+
+
+def test_a_service_of_one_pod_of_a_set_leads_to_its_engine() -> None:
+    made = named("apps/v1", "StatefulSet", spec={
+        "replicas": 2, "template": {"metadata": {"labels": {"app": "llama"}}, "spec": pod()},
+    })  # fmt: skip
+    first = {"app": "llama", "apps.kubernetes.io/pod-index": "0"}
+    ports = [{"port": 80, "targetPort": 8000}]
+    led = named("v1", "Service", spec={"type": "NodePort", "selector": first, "ports": ports})
+    assert found("engine-exposed", made, led)
+    led["spec"]["selector"] = {"app": "other", "apps.kubernetes.io/pod-index": "0"}
+    assert found("engine-exposed", made, led) == []
+    led["spec"]["selector"] = {"apps.kubernetes.io/pod-index": "0"}
+    assert found("engine-exposed", made, led) == []
