@@ -26,6 +26,7 @@ from policies.tree import (
     with_labels,
     written,
 )
+from tokenworks.catalog.commandline import expanded
 
 ContainerKind = Literal["container", "sidecar", "init", "ephemeral", "model"]
 """model: no container, but what one starts because a text elsewhere in the object says so."""
@@ -117,7 +118,7 @@ class Container:
             value = unread(entry, "value")
             elsewhere = "valueFrom" in entry or isinstance(value, Unknown)
             found[str(entry.get("name"))] = (
-                None if elsewhere else "" if value is None else str(value)
+                None if elsewhere else "" if value is None else expanded(str(value), found)
             )
         return found
 

@@ -26,7 +26,7 @@ from policies.rules.shared import (
     pods_of_group,
     replicas_of,
 )
-from policies.tree import at, integer, is_mapping, mapping, sequence, strings
+from policies.tree import at, integer, is_mapping, mapping, sequence, string_map, strings
 from tokenworks.catalog.commandline import grammars
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes"
@@ -287,7 +287,7 @@ def _hub_cache(program: Program) -> str | None:
 def _said_cache(program: Program) -> tuple[bool, str | None]:
     """Whether flags or variables say where the cache is, and where, if their values are known."""
     grammar = grammars().get(program.line.engine or "")
-    set_by_image = {} if program.plain or grammar is None else grammar.facts["imageEnv"]
+    set_by_image = string_map(grammar.facts["imageEnv"]) if grammar and not program.plain else {}
     for flag in ("download-dir", "huggingface-hub-cache"):
         given = program.line.value(flag)
         if isinstance(given, str):

@@ -1202,3 +1202,21 @@ def test_a_service_of_one_pod_of_a_set_leads_to_its_engine() -> None:
     assert found("engine-exposed", made, led) == []
     led["spec"]["selector"] = {"apps.kubernetes.io/pod-index": "0"}
     assert found("engine-exposed", made, led) == []
+
+
+@pytest.mark.parametrize(
+    ("image", "engine_name"),
+    [
+        ("public.ecr.aws/x/ray-2.41.0-vllm0.7.0", "vllm"), ("example.com/ollama-ubi9", "ollama"),
+        ("example.com/lmdeploy-cu12", "lmdeploy"), ("example.com/ollama-webui", None),
+        ("example.com/vllmish", None), ("example.com/ollama-model-puller", None),
+    ],
+)  # fmt: skip
+def test_images_say_their_engine_with_a_version_or_a_system(
+    image: str, engine_name: str | None
+) -> None:
+    made = deployment(pod(engine(image=f"{image}@{DIGEST}", args=None, startupProbe=None)))
+    shown = [finding.message for finding in found("startup-probe", made)]
+    assert [f'container "engine" ({engine_name})' in text for text in shown] == (
+        [True] if engine_name else [False] * len(shown)
+    )

@@ -148,7 +148,8 @@ def read_container(container: Mapping[str, Any]) -> CommandLine:
     for item in _sequence(container.get("env")):
         entry = _mapping(item)
         if "name" in entry:
-            env[str(entry["name"])] = None if "valueFrom" in entry else _plain(entry.get("value"))
+            value = None if "valueFrom" in entry else _plain(entry.get("value"))
+            env[str(entry["name"])] = None if value is None else expanded(value, env)
     return read(
         [str(word) for word in _sequence(container.get("command"))],
         [str(word) for word in _sequence(container.get("args"))],
@@ -156,6 +157,13 @@ def read_container(container: Mapping[str, Any]) -> CommandLine:
         str(container.get("image") or ""),
         bool(container.get("envFrom")),
     )
+
+
+def expanded(value: str, before: Mapping[str, str | None]) -> str:
+    """The value of a variable with those defined before it in their places, as Kubernetes puts
+    them there; as it stands where one of them is not known."""
+    word = expand(value, before)
+    return value if word.unknown else word.text
 
 
 def strangers(line: CommandLine, image: str) -> Iterator[tuple[str, Gap]]:
