@@ -299,9 +299,10 @@ def _alone(value: object, path: Path) -> Iterator[tuple[Path, Path]]:
             yield from _alone(child, (*path, position))
     if not is_mapping(value):
         return
-    starts = any(is_sequence(value.get(key)) for key in ("command", "args"))
+    starts = any(is_sequence(value.get(key)) and value[key] for key in ("command", "args"))
     named = bool(path) and isinstance(path[-1], str) and path[-1] not in _KNOWN_ALONE
-    if named and starts and isinstance(value.get("image"), str):
+    whole = _NO_CONTAINER.isdisjoint(value.keys())
+    if named and starts and whole and isinstance(value.get("image"), str):
         yield (path if path[-1] == "spec" else path[:-1]), path
         return
     for key, child in known_items(value):
@@ -310,6 +311,8 @@ def _alone(value: object, path: Path) -> Iterator[tuple[Path, Path]]:
 
 
 _KNOWN_ALONE = frozenset({"mainContainer"})
+_NO_CONTAINER = frozenset({"repository", "version", "tag", "modelFormat", "storageUri"})
+"""Fields of what an operator makes an image's name and a container of."""
 _IN_LISTS = frozenset({"containers", "initContainers", "ephemeralContainers", "metadata", "status"})
 
 

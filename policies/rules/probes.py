@@ -160,7 +160,8 @@ def _asked(program: Program, kind: str) -> str:
 def _asked_already(program: Program) -> Mapping[str, Any]:
     """What another probe of the container asks by HTTP."""
     probes = (mapping(program.container.spec.get(f"{kind}Probe")) for kind in _WHY)
-    return next((mapping(p["httpGet"]) for p in probes if mapping(p.get("httpGet"))), {})
+    asked = (mapping(probe.get("httpGet")) for probe in probes)
+    return next((request for request in asked if request), mapping(None))
 
 
 def _port(program: Program, asked: Mapping[str, Any]) -> str:

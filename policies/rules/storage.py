@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from policies.commands import placed_words
 from policies.engines import Program
 from policies.graph import Item
 from policies.inventory import Inventory
@@ -433,6 +434,8 @@ def weights_download(inventory: Inventory, _context: Context) -> Iterator[Violat
                 "mount a PersistentVolumeClaim that a Job fills, and set HF_HUB_OFFLINE=1, and "
                 "HF_HOME to the mount",
             )
+    for program in inventory.engines():
+        yield from _filled_anew(program)
     for index, path, model, uri in _fetched_by_kserve(inventory):
         if not (_cached_by_kserve(inventory, uri) or _mounts_models(inventory, index)):
             yield Violation(
@@ -443,6 +446,49 @@ def weights_download(inventory: Inventory, _context: Context) -> Iterator[Violat
                 "name a claim (pvc://…) or an image (oci://…), or make a LocalModelCache for "
                 f"{uri}",
             )
+
+
+_FETCHES = re.compile(
+    r"\b(?:download\w*|snapshot_download|huggingface(?:-cli)?|modelscope|wget|curl|gsutil|gcloud"
+    r"|s5cmd|rclone|azcopy|aws s3|git clone)\b|\b(?:s3|gs|hf|https?|az|abfss?|oss)://"
+)
+"""Words of programs that fetch something from elsewhere."""
+
+
+def _filled_anew(program: Program) -> Iterator[Violation]:
+    """Weights in a volume that begins empty with each pod, where another container fetches them."""
+    model, container = program.line.model, program.container
+    if not isinstance(model, str) or not program.needs_gpu or container.completed:
+        return
+    if not container.pod.long_running:
+        return
+    holding = [m for m in _mounts(container) if _under(model, m.path) and m.path != "/"]
+    home = max(holding, key=lambda m: len(m.path), default=None)
+    volume = mapping(home.volume if home else None)
+    if "emptyDir" not in volume or _bounded(volume):
+        return
+    for other in container.pod.containers:
+        mounts = list(_mounts(other))
+        fills = any(mapping(m.volume) == volume for m in mounts)
+        copies = any(_kept(m.volume) and _may_hold(m) for m in mounts)
+        if other is container or not fills or copies or not _FETCHES.search(_text_of(other)):
+            continue
+        position = sequence(container.pod.spec.get("volumes")).index(volume)
+        yield of_pod(
+            container.pod,
+            ("volumes", position, "emptyDir"),
+            f'begins every start with an empty volume "{volume.get("name")}", into which '
+            f"{other.title} fetches the weights of {container.title} again",
+            "use a PersistentVolumeClaim that a Job fills, or fetch only what is not there yet",
+        )
+        return
+
+
+def _text_of(container: Container) -> str:
+    """What says what a container does: its image, its words, its variables."""
+    words = (word for _, word in placed_words(container.spec))
+    values = (value or "" for value in container.env.values())
+    return " ".join([container.image, *map(str, words), *values]).lower()
 
 
 _KSERVE_CACHES = ("LocalModelCache", "LocalModelNamespaceCache")

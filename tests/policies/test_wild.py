@@ -1139,6 +1139,19 @@ def test_images_of_such_containers_want_a_digest(spec: Object) -> None:
         named("example.com/v1", "Thing", spec={"image": "example.com/x:1"}),
         named("example.com/v1", "Thing", spec={"image": {"tag": "1"}, "args": ["a"]}),
         named("example.com/v1", "Thing", spec={"image": "example.com/x:1", "args": {"a": "b"}}),
+        named("example.com/v1", "Thing", spec={"image": "example.com/x:1", "args": []}),
+        named(
+            "nvidia.com/v1",
+            "ClusterPolicy",
+            spec={
+                "driver": {
+                    "repository": "nvcr.io/nvidia",
+                    "image": "driver",
+                    "version": "580",
+                    "args": ["a"],
+                }
+            },
+        ),
         named("v1", "ConfigMap", data={"image": "example.com/x:1", "args": ["a"]}),
     ],
 )
@@ -1220,3 +1233,32 @@ def test_images_say_their_engine_with_a_version_or_a_system(
     assert [f'container "engine" ({engine_name})' in text for text in shown] == (
         [True] if engine_name else [False] * len(shown)
     )
+
+
+def filled(volume: Object, *words: str, mounts: list[Object] | None = None) -> Object:
+    """An engine whose weights an init container puts into a volume of the pod."""
+    mounted = [{"name": "weights", "mountPath": "/models"}]
+    fetch = {"name": "fetch", "image": f"example.com/tool@{DIGEST}", "args": list(words),
+             "volumeMounts": [*mounted, *(mounts or [])]}  # fmt: skip
+    volumes = [{"name": "weights", **volume},
+               {"name": "store", "persistentVolumeClaim": {"claimName": "store"}}]  # fmt: skip
+    spec = pod(engine(volumeMounts=mounted), initContainers=[fetch], volumes=volumes)
+    return deployment(spec)
+
+
+@pytest.mark.parametrize(
+    ("made", "findings"),
+    [
+        (filled({"emptyDir": {}}, "download", "meta/llama"), 1),
+        (filled({"emptyDir": {}}, "aws s3 cp s3://bucket/llama /models"), 1),
+        (filled({"emptyDir": {"sizeLimit": "99Gi"}}, "download", "meta/llama"), 0),
+        (filled({"persistentVolumeClaim": {"claimName": "w"}}, "download", "meta/llama"), 0),
+        (filled({"emptyDir": {}}, "cp", "-r", "/weights", "/models"), 0),  # out of its image
+        (filled({"emptyDir": {}}, "download", "meta/llama",
+                mounts=[{"name": "store", "mountPath": "/store"}]), 0),
+    ],
+)  # fmt: skip
+def test_weights_that_each_pod_fetches_anew(made: Object, findings: int) -> None:
+    shown = [f.message for f in found("weights-download", made)]
+    assert ['an empty volume "weights", into which init container "fetch" fetches' in text
+            for text in shown] == [True] * findings  # fmt: skip
