@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from policies.tree import Unknown, known_items, sequence, unread_items
-from tokenworks.catalog.commandline import grammars, shell_in
-from tokenworks.catalog.shell import Word
+from tokenworks.catalog.commandline import Word, grammars, shell_in
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 

@@ -203,7 +203,8 @@ class Program:
         elsewhere, and start anything."""
         image, own = self.container.image, self.engine.own if self.engine else None
         known = own is not None and own.search(repository_of(image).lower()) is not None
-        return known or bool(image_words(image, True))
+        # What Ray starts by a text keeps its caches where images of Ray do.
+        return known or self.container.kind == "model" or bool(image_words(image, True))
 
     @property
     def title(self) -> str:

@@ -9,8 +9,7 @@ from policies.commands import words_of
 from policies.engines import Engine, Program
 from policies.inventory import Inventory
 from policies.model import Context, Rule, Severity, Violation
-from tokenworks.catalog.commandline import shell_in
-from tokenworks.catalog.shell import Statement, Word, base_name, statements
+from tokenworks.catalog.commandline import Statement, Word, base_name, shell_in, statements
 
 _LINK = "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination"
 _GROUP = frozenset({"dumb-init", "timeout"})

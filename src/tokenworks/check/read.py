@@ -519,7 +519,7 @@ _ALONE: Final = frozenset(
 _WHOLE: Final = re.compile(
     r"(?:REPLACE|CHANGE)[-_ ]?(?:ME|THIS|WITH[-_ ].*)|(?:replace|change)[-_]?(?:me|this)"
     r"|YOUR[-_][A-Z0-9_-]+|your-[a-z0-9-]*(?:id|name|token|key|bucket|region|account|project|url"
-    r"|host|domain|namespace|password)|(?:TODO|FIXME|TBD)"
+    r"|host|domain|namespace|password)|(?i:todo|fixme|tbd)"
     r"|(?:fs|fsap|vol|subnet|sg|ami|vpc|i)-x{3,}(?:::.*)?|[xX]{4,}"
 )
 """Values that are nothing but a request to replace them."""
