@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from policies.tree import Unknown, known_items, sequence, unread_items
-from tokenworks.catalog.commandline import grammars
+from tokenworks.catalog.commandline import Word, grammars, shell_in
 
-_SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh"})
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -113,14 +112,8 @@ def _expand(word: str, env: Mapping[str, str | None]) -> str:
 
 
 def _script(words: tuple[str, ...]) -> str | None:
-    if not words or words[0].rpartition("/")[2] not in _SHELLS:
-        return None
-    for position, word in enumerate(words[1:-1], start=1):
-        if re.fullmatch(r"-[a-z]*c[a-z]*", word):
-            return next((w for w in words[position + 1 :] if w != "--"), None)
-        if not word.startswith(("-", "+")) and word != "pipefail":
-            return None
-    return None
+    found = shell_in([Word(word) for word in words])
+    return found[1][1].text if found else None
 
 
 def _split(script: str) -> tuple[str, ...]:

@@ -13,7 +13,15 @@ from typing import Any, Literal
 from policies.commands import Command, command_of, words_of
 from policies.pods import DYNAMO, Container
 from policies.tree import Unknown, mapping, quantity, sequence, unread
-from tokenworks.catalog.commandline import PLAYS, CommandLine, World, grammars, read, world
+from tokenworks.catalog.commandline import (
+    PLAYS,
+    CommandLine,
+    World,
+    grammars,
+    image_words,
+    read,
+    world,
+)
 
 Mode = Literal["server", "member", "none"]
 
@@ -31,6 +39,8 @@ class Engine:
     """Least timeout that a healthy, busy one needs to answer a probe."""
     port_variable: str | None
     """Its own variable that a Service called like it would overwrite."""
+    own: re.Pattern[str] | None = None
+    """Images of its project that the catalog knows no entry point of."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,7 @@ def _facts() -> _Facts:
                 item["gpu"],
                 item.get("probeSeconds", 5),
                 item.get("portVariable"),
+                re.compile(item["own"]) if "own" in item else None,
             )
             for item in data["engines"]
         ),
@@ -178,8 +189,22 @@ class Program:
             return None
         value = self.line.value(_PORTS.get(grammar.engine, "port"))
         if value is None:
-            return int(grammar.facts["port"])
+            return int(grammar.facts["port"]) if self.words or self.plain else None
         return value if isinstance(value, int) else None
+
+    @property
+    def words(self) -> bool:
+        """Whether command or arguments of its own are written down."""
+        return bool(self.container.spec.get("command") or self.container.spec.get("args"))
+
+    @property
+    def plain(self) -> bool:
+        """Whether its image is of the engine's own project: one that others made may keep caches
+        elsewhere, and start anything."""
+        image, own = self.container.image, self.engine.own if self.engine else None
+        known = own is not None and own.search(repository_of(image).lower()) is not None
+        # What Ray starts by a text keeps its caches where images of Ray do.
+        return known or self.container.kind == "model" or bool(image_words(image, True))
 
     @property
     def title(self) -> str:

@@ -9,7 +9,7 @@ from functools import cached_property
 from policies.engines import Program, helps, idle, program_of
 from policies.graph import Graph
 from policies.model import Manifest
-from policies.pods import Pod, flatten, pods_of
+from policies.pods import Pod, flatten, leads_to, pods_of
 from policies.pools import labels_of, numbers_of
 from policies.rayserve import served
 from policies.tree import at, integer, mapping, sequence, string_map
@@ -147,7 +147,7 @@ class Inventory:
                 continue
             spec = mapping(item.get("spec"))
             selector = string_map(spec.get("selector"))
-            if selector and selector.items() <= pod.labels.items():
+            if leads_to(selector, pod):
                 listed = [mapping(port) for port in sequence(spec.get("ports"))]
                 targets = {port.get("targetPort", port.get("port")) for port in listed}
                 if targets & ports or any(isinstance(target, str) for target in targets):

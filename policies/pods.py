@@ -26,6 +26,7 @@ from policies.tree import (
     with_labels,
     written,
 )
+from tokenworks.catalog.commandline import expanded
 
 ContainerKind = Literal["container", "sidecar", "init", "ephemeral", "model"]
 """model: no container, but what one starts because a text elsewhere in the object says so."""
@@ -117,7 +118,7 @@ class Container:
             value = unread(entry, "value")
             elsewhere = "valueFrom" in entry or isinstance(value, Unknown)
             found[str(entry.get("name"))] = (
-                None if elsewhere else "" if value is None else str(value)
+                None if elsewhere else "" if value is None else expanded(str(value), found)
             )
         return found
 
@@ -286,6 +287,33 @@ def _singles(manifest: Manifest) -> Iterator[tuple[Path, Path]]:
             for part, value in mapping(spec.get(name)).items():
                 if is_mapping(value) and ("modelFormat" in value or "storageUri" in value):
                     yield ("spec", name), ("spec", name, str(part))
+    if kind not in (*_NIM, *_BATCH) and not str(kind).endswith("Job"):
+        yield from _alone(manifest, ())
+
+
+def _alone(value: object, path: Path) -> Iterator[tuple[Path, Path]]:
+    """Containers that stand under a name of their own, such as OME's `runner`, beside the volumes
+    of their pod: what has an image, and words to start it with."""
+    if is_sequence(value):
+        for position, child in known_items(value):
+            yield from _alone(child, (*path, position))
+    if not is_mapping(value):
+        return
+    starts = any(is_sequence(value.get(key)) and value[key] for key in ("command", "args"))
+    named = bool(path) and isinstance(path[-1], str) and path[-1] not in _KNOWN_ALONE
+    whole = _NO_CONTAINER.isdisjoint(value.keys())
+    if named and starts and whole and isinstance(value.get("image"), str):
+        yield (path if path[-1] == "spec" else path[:-1]), path
+        return
+    for key, child in known_items(value):
+        if str(key) not in _IN_LISTS and (is_mapping(child) or is_sequence(child)):
+            yield from _alone(child, (*path, str(key)))
+
+
+_KNOWN_ALONE = frozenset({"mainContainer"})
+_NO_CONTAINER = frozenset({"repository", "version", "tag", "modelFormat", "storageUri"})
+"""Fields of what an operator makes an image's name and a container of."""
+_IN_LISTS = frozenset({"containers", "initContainers", "ephemeralContainers", "metadata", "status"})
 
 
 def _components(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Path]]:
@@ -478,7 +506,7 @@ def _pod(index: int, manifest: Manifest, path: Path) -> Pod:
     )
 
 
-_LEADERS = frozenset({"leaderTemplate", "leaderTemplatePatch", "headGroupSpec"})
+_LEADERS = frozenset({"leaderTemplate", "leaderTemplatePatch", "headGroupSpec", "leader"})
 _WORKERS = frozenset(
     {"workerTemplate", "workerTemplatePatch", "workerGroupSpecs", "workerSpec", "worker"}
 )
@@ -503,3 +531,28 @@ def _controller_labels(manifest: Manifest, role: Role) -> dict[str, str]:
         leader = {"leaderworkerset.sigs.k8s.io/worker-index": "0"} if role == "leader" else {}
         return {"leaderworkerset.sigs.k8s.io/name": name, **leader}
     return {"job-name": name, "batch.kubernetes.io/job-name": name}
+
+
+_CONTROLLERS = (
+    "leaderworkerset.sigs.k8s.io/", "statefulset.kubernetes.io/", "apps.kubernetes.io/",
+    "rbg.workloads.x-k8s.io/", "ray.io/", "batch.kubernetes.io/", "gateway.networking.k8s.io/",
+    "serving.kserve.io/", "kserve.io/", "serving.knative.dev/", "nvidia.com/",
+    "disaggregatedset.x-k8s.io/",
+)  # fmt: skip
+"""Labels that controllers add to pods."""
+
+
+def own_labels(selector: Mapping[str, str]) -> dict[str, str]:
+    """The selector without labels that only a controller writes."""
+    return {k: v for k, v in selector.items() if not k.startswith(_CONTROLLERS)}
+
+
+def leads_to(selector: Mapping[str, str], pod: Pod) -> bool:
+    """Whether a selector finds pods of a template, those that only some of them have labels for
+    (the index of a StatefulSet's pod) among it."""
+    own = own_labels(selector)
+    others = (k for k in selector if k not in own and k in pod.labels)
+    found = bool(own) and own.items() <= pod.labels.items()
+    return (found and all(selector[k] == pod.labels[k] for k in others)) or (
+        bool(selector) and selector.items() <= pod.labels.items()
+    )

@@ -3,34 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from policies.commands import words_of
-from policies.engines import Program
+from policies.engines import Engine, Program
 from policies.inventory import Inventory
-from policies.model import Context, Rule, Violation
+from policies.model import Context, Rule, Severity, Violation
+from tokenworks.catalog.commandline import Statement, Word, base_name, shell_in, statements
 
 _LINK = "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination"
-_SPLIT = re.compile(r"\|\||&&|\|&|[;|\n]|(?<!>)&(?!>)")
-"""What ends a simple command; `2>&1` and `&>` do not."""
-_EXEC = re.compile(r"((then|else|do|\{|\()\s+)*(\S+=\S*\s+)*exec\s")
+_GROUP = frozenset({"dumb-init", "timeout"})
+"""Programs that pass SIGTERM on to whatever the program they started has started itself."""
+_WAITS = frozenset({"wait", "sleep", "tail", "cat", "true", "read", "exit", "set", "cd", ":"})
+_SERVES = re.compile(r"\bsglang_router\.launch_router\b|\bdynamo\.(frontend|router)\b")
+"""Routers: requests pass through them, and are cut with them."""
 
 
 def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
-        container, script = program.container, program.command.script
-        if script is None or program.engine is None or container.kind == "init":
+        container, script = program.container, program.line.script
+        if script is None or container.kind == "init" or _passed_on(program):
             continue
-        problem = _problem(script, program.engine.command)
-        if problem is None or (problem == _STAYS and _bash_makes_way(program, script)):
+        if program.engine is not None:
+            found = _problem(program, script)
+        else:
+            found = _of_another(program, script) if _stays(inventory, program) else None
+        if found is None:
             continue
         key = "args" if container.spec.get("args") else "command"
         yield Violation(
             container.pod.index,
             (*container.path, key),
-            f"{program.title} {problem}",
+            f"{program.title} {found[0]}",
             "start the engine without a shell, or with exec as the script's last command"
-            + _example(program),
+            + _example(program)
+            if program.engine is not None
+            else "start it without a shell, or with exec as the script's last command",
+            found[1],
         )
 
 
@@ -40,59 +49,117 @@ def _example(program: Program) -> str:
     return f": exec {words} …" if words else ""
 
 
-def _bash_makes_way(program: Program, script: str) -> bool:
+def _words(program: Program) -> tuple[Word, ...]:
+    return tuple(Word(word) for part in words_of(program.container.spec) for word in part)
+
+
+def _passed_on(program: Program) -> bool:
+    """Whether what started the shell signals everything that runs below it."""
+    words = _words(program)
+    found = shell_in(words)
+    before = [word.text for word in words[: found[0] if found else 0]]
+    names = {base_name(word) for word in before}
+    if "dumb-init" in names:
+        return not {"-c", "--single-child"} & set(before)
+    return not names.isdisjoint(_GROUP) or ("tini" in names and "-g" in before)
+
+
+def _shell(program: Program) -> str:
+    words = _words(program)
+    found = shell_in(words)
+    return base_name(words[found[0]].text) if found else ""
+
+
+def _bash_makes_way(program: Program, script: str, first: str) -> bool:
     """Whether the shell is bash, which becomes the last line's one plain command by itself.
 
     Not where the command is redirected, part of something larger, or a trap is set; and not in
     other shells. A command behind `;` or `&&` counts as staying: bash before 5.1 forks for it.
     """
-    words = words_of(program.container.spec)
-    first = next((word for part in words for word in part), "")
     lines = [line.strip() for line in script.replace("\\\n", " ").splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
-    if first.rpartition("/")[2] != "bash" or not lines or program.engine is None:
+    if _shell(program) != "bash" or not lines:
         return False
     last, before = lines[-1], "\n".join(lines[:-1])
     whole = not _OPEN.search(f"{before}\n") and "trap " not in before
-    return whole and not _MORE.search(last) and bool(program.engine.command.search(last.lower()))
+    return whole and not _MORE.search(last) and first in last
 
 
 _OPEN = re.compile(r"(?m)^\s*(if|for|while|until|case|select|\{|\()(\s|$)|<<")
 """What may still be open in the last line; a complete one is judged as if it were."""
 _MORE = re.compile(r"[;|&<>()`]|^\s*(if|for|while|until|case|then|else|do|time|!|\{)\s")
 
+_Problem = tuple[str, Severity | None]
 
-def _problem(script: str, engine: re.Pattern[str]) -> str | None:
-    seen = False
-    for text, after in _statements(script):
-        if not engine.search(text.lower()):
+
+def _problem(program: Program, script: str) -> _Problem | None:
+    """What is wrong with how a script starts its engine."""
+    engine = program.engine
+    found = list(statements(script, program.container.env, open_env=True))
+    for statement in found:
+        text = " ".join(word.text for word in statement.words)
+        if engine is None or not _starts(engine, statement, text):
             continue
-        seen = True
-        if re.match(r"eval\s+(?!['\"]?exec\s)", text):
-            return _EVAL
-        if after in ("|", "|&"):
-            return "is piped in a shell, which swallows SIGTERM and its exit code"
-        if after == "&":
-            return "runs in the background of a shell, which does not pass SIGTERM on"
-        if not _EXEC.match(text) and not text.startswith("eval"):
-            return _STAYS
-    if not seen and re.search(r"(^|[\s;&|])eval\s+(?!['\"]?exec\s)", script):
-        return _EVAL
+        first = statement.words[0].text
+        if first == "eval":
+            return None if text.startswith("eval exec ") else (_EVAL, None)
+        if statement.after in ("|", "|&"):
+            return "is piped in a shell, which swallows SIGTERM and its exit code", None
+        if statement.after == "&" and "trap" not in _firsts(found):
+            return _BACKGROUND, None
+        if (
+            first != "exec"
+            and statement.after != "&"
+            and not _bash_makes_way(program, script, first)
+        ):
+            return _STAYS, None
+    if _EVALUATED.search(script) and not any(
+        engine is not None and _starts(engine, s, " ".join(w.text for w in s.words)) for s in found
+    ):
+        return _EVAL, None
     return None
 
 
+def _firsts(found: Sequence[Statement]) -> set[str]:
+    return {statement.words[0].text for statement in found}
+
+
+def _starts(engine: Engine, statement: Statement, text: str) -> bool:
+    """Whether a statement starts the engine, and does not only speak of it."""
+    if base_name(statement.words[0].text) in ("echo", "printf", "pkill", "pgrep", "grep"):
+        return False
+    return engine.command.search(text.lower()) is not None
+
+
+def _stays(inventory: Inventory, program: Program) -> bool:
+    """Whether a program that we do not know is to stay and answer requests."""
+    routes = _SERVES.search(program.command.text) is not None
+    return inventory.serves(program) or (routes and program.container.pod.long_running)
+
+
+def _of_another(program: Program, script: str) -> _Problem | None:
+    """What is wrong with a script whose last command is one that we do not know, and stays."""
+    found = list(statements(script, program.container.env, open_env=True))
+    if not found or "trap" in _firsts(found) or any(s.after == "&" for s in found):
+        return None
+    if _LOOP.search(script) or not found[-1].words:
+        return None
+    last = found[-1].words[0].text
+    if last in ("exec", "eval") or base_name(last) in _WAITS or found[-1].words[0].unknown:
+        return None
+    if _bash_makes_way(program, script, last):
+        return None
+    if len(found) > 1 and found[-2].after in ("|", "|&"):
+        return None
+    return f"runs {last} under a shell without exec, which does not pass SIGTERM on", "warning"
+
+
+_LOOP = re.compile(r"(^|[\s;])(while|until|for|select|case|if)\s|\(\)\s*\{")
+"""What may start the last command again, or another one."""
+_EVALUATED = re.compile(r"(^|[\s;&|])eval\s+(?!['\"]?exec\s)")
 _STAYS = "runs under a shell without exec, which does not pass SIGTERM on"
+_BACKGROUND = "runs in the background of a shell, which does not pass SIGTERM on"
 _EVAL = "is started by eval in a shell, which swallows SIGTERM"
-
-
-def _statements(script: str) -> Iterator[tuple[str, str]]:
-    """The simple commands of a script, each with the operator that follows it."""
-    joined = script.replace("\\\n", " ")
-    start = 0
-    for match in _SPLIT.finditer(joined):
-        yield joined[start : match.start()].strip(), match[0]
-        start = match.end()
-    yield joined[start:].strip(), ""
 
 
 RULE = Rule(

@@ -40,8 +40,8 @@ def _judged(inventory: Inventory) -> Iterator[tuple[Program, World, int]]:
 
 def _several(program: Program) -> bool:
     """Whether one container starts several engines, that share its GPUs."""
-    engine = program.engine
-    return engine is not None and len(engine.command.findall(program.line.script or "")) > 1
+    engine, words = program.engine, " ".join(program.line.words).lower()
+    return engine is not None and len(engine.command.findall(words)) > 1
 
 
 def _here(program: Program, world: World) -> Size | None:

@@ -148,16 +148,34 @@ def _asked(program: Program, kind: str) -> str:
     name = program.engine.name if program.engine else ""
     grammar = grammars().get(program.line.engine or name.replace(".", ""))
     paths = _PATHS.get(name) or (grammar.facts["paths"] if grammar else {})
-    return f"{{path: {paths.get(kind) or '/health'}, port: {_port(program)}}}"
+    asked = _asked_already(program)
+    known = program.plain or program.words or name in _PATHS
+    if asked.get("path") and asked.get("port") and not known:
+        # Nobody says what its image starts; whoever wrote that probe knows.
+        return f"{{path: {asked['path']}, port: {asked['port']}}}"
+    path = paths.get(kind) or asked.get("path") or "/health"
+    return f"{{path: {path}, port: {_port(program, asked)}}}"
 
 
-def _port(program: Program) -> str:
-    """What a probe calls the port of the engine: its name where it has one."""
+def _asked_already(program: Program) -> Mapping[str, Any]:
+    """What another probe of the container asks by HTTP."""
+    probes = (mapping(program.container.spec.get(f"{kind}Probe")) for kind in _WHY)
+    asked = (mapping(probe.get("httpGet")) for probe in probes)
+    return next((request for request in asked if request), mapping(None))
+
+
+def _port(program: Program, asked: Mapping[str, Any]) -> str:
+    """What a probe calls the port of the engine: its name where it has one; of programs that we
+    do not know the port that another probe asks, or the only one."""
     declared = [mapping(port) for port in sequence(program.container.spec.get("ports"))]
     names = {port.get("containerPort"): str(port.get("name") or "") for port in declared}
     served = program.port
     if served is None:
         served = next((n for n, name in names.items() if name == "http"), None)
+    if served is None and asked.get("port"):
+        return str(asked["port"])
+    if served is None and len(names) == 1:
+        served = next(iter(names))
     return names.get(served) or ("http" if served is None else str(served))
 
 

@@ -10,7 +10,7 @@ from policies.engines import Program
 from policies.graph import Graph, Item
 from policies.inventory import Inventory
 from policies.model import Context, Path, Severity, Violation, rule
-from policies.pods import Container, Pod
+from policies.pods import Container, Pod, own_labels
 from policies.pools import labels_of, picker_of, ports_of
 from policies.rules.shared import INTERNAL, absent, instead, of_item, of_pod
 from policies.tree import at, mapping, sequence, string_map
@@ -246,19 +246,6 @@ def _classless(inventory: Inventory, kind: str, name: str) -> tuple[str, str, Se
 
 # --- Services ----------------------------------------------------------------------
 
-_CONTROLLERS = (
-    "leaderworkerset.sigs.k8s.io/", "statefulset.kubernetes.io/", "apps.kubernetes.io/",
-    "rbg.workloads.x-k8s.io/", "ray.io/", "batch.kubernetes.io/", "gateway.networking.k8s.io/",
-    "serving.kserve.io/", "kserve.io/", "serving.knative.dev/", "nvidia.com/",
-    "disaggregatedset.x-k8s.io/",
-)  # fmt: skip
-"""Labels that controllers add to pods."""
-
-
-def _own_labels(selector: Mapping[str, str]) -> dict[str, str]:
-    """The selector without labels that only a controller writes."""
-    return {k: v for k, v in selector.items() if not k.startswith(_CONTROLLERS)}
-
 
 def _services(inventory: Inventory) -> Iterator[tuple[Item, dict[str, str]]]:
     for item in inventory.graph.of_kind("Service"):
@@ -280,7 +267,7 @@ def _services(inventory: Inventory) -> Iterator[tuple[Item, dict[str, str]]]:
 def service_selector(inventory: Inventory, context: Context) -> Iterator[Violation]:
     graph = inventory.graph
     for item, selector in _services(inventory):
-        own = _own_labels(selector)
+        own = own_labels(selector)
         if not own or graph.hidden(item.namespace) or graph.selected(item.namespace, own):
             continue
         here = graph.pods_in(item.namespace)
@@ -302,7 +289,7 @@ def _served(inventory: Inventory, pod: Pod) -> bool:
         return True
     for item in inventory.graph.of_namespace("Service", pod.namespace):
         selector = string_map(item.spec.get("selector"))
-        if selector and _own_labels(selector).items() <= pod.labels.items():
+        if selector and own_labels(selector).items() <= pod.labels.items():
             return True
     return _pooled(inventory, pod)
 
@@ -382,19 +369,34 @@ def listens(inventory: Inventory, pods: list[Pod], port: object) -> str | None:
 )
 def service_port(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for item, selector in _services(inventory):
-        pods = inventory.graph.selected(item.namespace, _own_labels(selector))
+        pods = inventory.graph.selected(item.namespace, own_labels(selector))
         pods = [pod for pod in pods if not _other_role(selector, pod)]
         for position, port in enumerate(sequence(item.spec.get("ports"))):
             entry = mapping(port)
             key = "targetPort" if "targetPort" in entry else "port"
             why = listens(inventory, pods, entry.get(key))
             if why and item.spec.get("clusterIP") != "None":
+                told = why.startswith("no ") or _all_plain(inventory, pods)
                 yield of_item(
                     item,
                     ("spec", "ports", position, key),
-                    f"leads to port {entry.get(key)} of {pods[0].kind} {pods[0].name}, but {why}",
-                    "write a port that the container serves",
+                    f"leads to port {entry.get(key)} of {pods[0].kind} {pods[0].name}, but "
+                    + (why if told else why.replace(" serve on ", " declare only ")),
+                    "write a port that the container serves"
+                    + ("" if told else ", or declare it there"),
+                    None if told else "warning",
                 )
+
+
+def _all_plain(inventory: Inventory, pods: list[Pod]) -> bool:
+    """Whether it is known of every container what it serves on: others may open ports that they
+    do not declare."""
+    return all(
+        _is_plain_server(program)
+        for pod in pods
+        for program in inventory.of_pod(pod)
+        if program.container.kind in ("container", "sidecar")
+    )
 
 
 def _other_role(selector: Mapping[str, str], pod: Pod) -> bool:
@@ -588,7 +590,7 @@ def pool_selector(inventory: Inventory, context: Context) -> Iterator[Violation]
     graph = inventory.graph
     for item in graph.of_kind("InferencePool"):
         labels = labels_of(item.spec)
-        own = _own_labels(labels)
+        own = own_labels(labels)
         pods = graph.selected(item.namespace, own)
         here = [
             pod

@@ -9,7 +9,7 @@ from policies.engines import Program
 from policies.graph import Item
 from policies.inventory import Inventory
 from policies.model import Context, Path, Violation, rule
-from policies.pods import descend
+from policies.pods import descend, leads_to
 from policies.rules.references import entrances
 from policies.rules.shared import (
     COMMIT,
@@ -71,7 +71,7 @@ def engine_exposed(inventory: Inventory, _context: Context) -> Iterator[Violatio
         engines = [
             program
             for program in inventory.in_namespace(item.namespace)
-            if selector.items() <= program.container.pod.labels.items()
+            if leads_to(selector, program.container.pod)
             and program.mode == "server"
             and inventory.serves(program)
         ]
@@ -191,7 +191,7 @@ def _grouped(inventory: Inventory, namespace: str, selector: dict[str, str]) -> 
     if any(key.startswith("ray.io/") for key in selector):
         return True
     return any(
-        selector.items() <= program.container.pod.labels.items()
+        leads_to(selector, program.container.pod)
         and (
             program.engine is not None
             or program.accelerators

@@ -10,7 +10,7 @@ from policies.engines import Program
 from policies.graph import Item
 from policies.inventory import Inventory
 from policies.model import Context, Path, Severity, Violation
-from policies.pods import Pod
+from policies.pods import Pod, descend
 from policies.tree import integer, mapping, sequence
 from tokenworks.catalog.commandline import grammars
 
@@ -67,10 +67,13 @@ def of_item(
 def flag_path(program: Program, *names: str) -> Path:
     """Where a flag is written, in a container: its word, the script, or the words as a whole."""
     wanted = {*names, *_aliases(program, names)}
-    return _place(
-        program,
-        lambda word: any(name.replace("_", "-") in wanted for name in _FLAG.findall(word)),
-    )
+    grammar = grammars().get(program.line.engine or "")
+
+    def means(name: str) -> bool:
+        found = grammar.find(f"--{name}") if grammar is not None else None
+        return name.replace("_", "-") in wanted or (found is not None and found[0] in names)
+
+    return _place(program, lambda word: any(map(means, _FLAG.findall(word))))
 
 
 def _place(program: Program, sought: Callable[[str], bool]) -> Path:
@@ -102,6 +105,8 @@ def pods_of_group(pod: Pod) -> int | None:
         return None
     if pod.kind.startswith("Ray"):
         return None
+    if str(pod.object.get("apiVersion")).startswith("ome.io/"):
+        return _group_of_ome(pod)
     value: object = pod.object
     size: int | None = None
     for part in pod.path:
@@ -112,6 +117,14 @@ def pods_of_group(pod: Pod) -> int | None:
     if size is None and "leaderWorkerTemplate" in pod.path:
         return 1
     return size
+
+
+def _group_of_ome(pod: Pod) -> int | None:
+    """OME counts a group's workers beside its leader (`worker.size`)."""
+    parts = [part for part in ("leader", "worker") if part in pod.path]
+    holder = descend(pod.object, pod.path[: pod.path.index(parts[0])]) if parts else None
+    size = mapping(mapping(holder).get("worker")).get("size")
+    return size + 1 if isinstance(size, int) and not isinstance(size, bool) else None
 
 
 def replicas_of(pod: Pod) -> int:

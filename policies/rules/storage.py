@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from policies.commands import placed_words
 from policies.engines import Program
 from policies.graph import Item
 from policies.inventory import Inventory
@@ -26,7 +27,7 @@ from policies.rules.shared import (
     pods_of_group,
     replicas_of,
 )
-from policies.tree import at, integer, is_mapping, mapping, sequence, strings
+from policies.tree import at, integer, is_mapping, mapping, sequence, string_map, strings
 from tokenworks.catalog.commandline import grammars
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes"
@@ -277,21 +278,50 @@ def _home(program: Program) -> str:
 
 def _hub_cache(program: Program) -> str | None:
     """Where the engine keeps what it downloads; None where that is not written down."""
-    env = program.line.env
+    said, cache = _said_cache(program)
+    if said:
+        return cache
+    # An image that others made may have its cache in any mount.
+    return None if _anywhere(program) else f"{_home(program)}/.cache/huggingface/hub"
+
+
+def _said_cache(program: Program) -> tuple[bool, str | None]:
+    """Whether flags or variables say where the cache is, and where, if their values are known."""
+    grammar = grammars().get(program.line.engine or "")
+    set_by_image = string_map(grammar.facts["imageEnv"]) if grammar and not program.plain else {}
     for flag in ("download-dir", "huggingface-hub-cache"):
         given = program.line.value(flag)
         if isinstance(given, str):
-            return given.rstrip("/")
+            return True, given.rstrip("/")
     for name, below in (
         ("HF_HUB_CACHE", ""), ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HOME", "/hub"),
         ("XDG_CACHE_HOME", "/huggingface/hub"),
     ):  # fmt: skip
-        if name in env:
-            value = env[name]
-            return None if value is None else f"{value.rstrip('/')}{below}"
-    if "TRANSFORMERS_CACHE" in env:
-        return None
-    return f"{_home(program)}/.cache/huggingface/hub"
+        value = program.line.env.get(name, "")
+        if name in program.container.env or (value and value != set_by_image.get(name)):
+            return True, None if value is None else f"{value.rstrip('/')}{below}"
+    return "TRANSFORMERS_CACHE" in program.line.env, None
+
+
+def _anywhere(program: Program) -> bool:
+    """Whether only who made its image knows which of its mounts holds the cache."""
+    return not program.plain and any(_may_hold(m) for m in _mounts(program.container))
+
+
+_NO_DATA = frozenset({"configMap", "secret", "projected", "downwardAPI"})
+
+
+def _may_hold(mount: _Mount) -> bool:
+    """Whether weights may be kept in a mount."""
+    volume = mapping(mount.volume)
+    memory = mapping(volume.get("emptyDir")).get("medium") == "Memory"
+    return not (memory or mount.path == "/dev/shm" or _NO_DATA & volume.keys())
+
+
+def _at(program: Program, cache: str) -> str:
+    """Where a cache is, as far as that is known."""
+    said = program.plain or not cache.endswith("/.cache/huggingface/hub")
+    return f"at {cache}" if said else "where its image keeps the hub's cache"
 
 
 def _downloading(inventory: Inventory) -> Iterator[tuple[Program, str]]:
@@ -365,7 +395,7 @@ def _bounded(volume: Mapping[str, Any] | None) -> bool:
 
 def _kept(volume: Mapping[str, Any] | None) -> bool:
     """Whether a volume outlives its pod."""
-    return volume is None or "emptyDir" not in volume
+    return volume is None or not {"emptyDir", "ephemeral"} & volume.keys()
 
 
 @rule(
@@ -389,9 +419,23 @@ def weights_download(inventory: Inventory, _context: Context) -> Iterator[Violat
             program,
             model_flag(program),
             f"downloads {model} from the hub at every start: nothing that outlives the pod is "
-            f"mounted at {cache}",
-            "mount a PersistentVolumeClaim there that a Job fills, and set HF_HUB_OFFLINE=1",
+            f"mounted {_at(program, cache)}",
+            "mount a PersistentVolumeClaim there that a Job fills, and set HF_HUB_OFFLINE=1"
+            + ("" if program.plain else ", and HF_HOME to the mount"),
         )
+    for program, model in _downloading(inventory):
+        mounts = [m for m in _mounts(program.container) if _may_hold(m)]
+        lasting = any(_kept(m.volume) or _bounded(m.volume) for m in mounts)
+        if mounts and not lasting and not program.plain and not _said_cache(program)[0]:
+            yield about(
+                program,
+                model_flag(program),
+                f"downloads {model} from the hub at every start: no mount of it outlives the pod",
+                "mount a PersistentVolumeClaim that a Job fills, and set HF_HUB_OFFLINE=1, and "
+                "HF_HOME to the mount",
+            )
+    for program in inventory.engines():
+        yield from _filled_anew(program)
     for index, path, model, uri in _fetched_by_kserve(inventory):
         if not (_cached_by_kserve(inventory, uri) or _mounts_models(inventory, index)):
             yield Violation(
@@ -402,6 +446,49 @@ def weights_download(inventory: Inventory, _context: Context) -> Iterator[Violat
                 "name a claim (pvc://…) or an image (oci://…), or make a LocalModelCache for "
                 f"{uri}",
             )
+
+
+_FETCHES = re.compile(
+    r"\b(?:download\w*|snapshot_download|huggingface(?:-cli)?|modelscope|wget|curl|gsutil|gcloud"
+    r"|s5cmd|rclone|azcopy|aws s3|git clone)\b|\b(?:s3|gs|hf|https?|az|abfss?|oss)://"
+)
+"""Words of programs that fetch something from elsewhere."""
+
+
+def _filled_anew(program: Program) -> Iterator[Violation]:
+    """Weights in a volume that begins empty with each pod, where another container fetches them."""
+    model, container = program.line.model, program.container
+    if not isinstance(model, str) or not program.needs_gpu or container.completed:
+        return
+    if not container.pod.long_running:
+        return
+    holding = [m for m in _mounts(container) if _under(model, m.path) and m.path != "/"]
+    home = max(holding, key=lambda m: len(m.path), default=None)
+    volume = mapping(home.volume if home else None)
+    if "emptyDir" not in volume or _bounded(volume):
+        return
+    for other in container.pod.containers:
+        mounts = list(_mounts(other))
+        fills = any(mapping(m.volume) == volume for m in mounts)
+        copies = any(_kept(m.volume) and _may_hold(m) for m in mounts)
+        if other is container or not fills or copies or not _FETCHES.search(_text_of(other)):
+            continue
+        position = sequence(container.pod.spec.get("volumes")).index(volume)
+        yield of_pod(
+            container.pod,
+            ("volumes", position, "emptyDir"),
+            f'begins every start with an empty volume "{volume.get("name")}", into which '
+            f"{other.title} fetches the weights of {container.title} again",
+            "use a PersistentVolumeClaim that a Job fills, or fetch only what is not there yet",
+        )
+        return
+
+
+def _text_of(container: Container) -> str:
+    """What says what a container does: its image, its words, its variables."""
+    words = (word for _, word in placed_words(container.spec))
+    values = (value or "" for value in container.env.values())
+    return " ".join([container.image, *map(str, words), *values]).lower()
 
 
 _KSERVE_CACHES = ("LocalModelCache", "LocalModelNamespaceCache")
@@ -556,7 +643,7 @@ def ephemeral_limit(inventory: Inventory, _context: Context) -> Iterator[Violati
             yield about(
                 program,
                 ("resources", "limits"),
-                f"downloads {model} to {cache} on the node's own disk, without a limit",
+                f"downloads {model} to the node's own disk, {_at(program, cache)}, without a limit",
                 "mount a volume there, or limit ephemeral-storage of the container",
             )
         for mount in mounts:

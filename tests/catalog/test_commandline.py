@@ -40,6 +40,21 @@ def shell(script: str, **env: str | None) -> CommandLine:
              ["--model", "meta/llama", "-tp", "8"]),
         read(["env", "A=b", "vllm", "serve", "meta/llama", "-tp", "8"]),
         read(["/usr/bin/tini", "--", "vllm", "serve", "meta/llama", "-tp", "8"]),
+        read(["opentelemetry-instrument", "--traces_exporter", "otlp", "vllm", "serve",
+              "meta/llama", "-tp", "8"]),
+        read(["/wait-for-it.sh", "redis:6379", "-t", "0", "--"],
+             ["vllm", "serve", "meta/llama", "-tp", "8"]),
+        read(["python3", "-u", "/usr/local/bin/vllm", "serve", "meta/llama", "-tp", "8"]),
+        read(["python3", "/app/vllm/entrypoints/openai/api_server.py", "--model", "meta/llama",
+              "-tp", "8"]),
+        read(["accelerate", "launch", "-m", "vllm.entrypoints.openai.api_server", "--model",
+              "meta/llama", "-tp", "8"]),
+        read(["python3", "-m", "vllm.entrypoints.cli.main", "serve", "meta/llama", "-tp", "8"]),
+        read(["env", "-S", "vllm serve meta/llama -tp 8"]),
+        shell("ARGS=(meta/llama)\nARGS+=(--tensor-parallel-size 8)\nvllm serve \"${ARGS[@]}\""),
+        shell("ARGS=(\n  meta/llama # weights\n  -tp 8\n)\nvllm serve ${ARGS[*]}"),
+        shell("set -- meta/llama -tp 8; vllm serve \"$@\""),
+        shell("A='meta/llama'; A+=' -tp 8'; vllm serve $A"),
         shell("exec vllm serve meta/llama -tp 8"),
         shell("vllm serve meta/llama \\\n  --tensor-parallel-size \\\n  8 2>&1 | tee /log"),
         shell("set -e\nexport TP=8\nnohup vllm serve 'meta/llama' -tp \"$TP\" &\nwait"),
@@ -121,6 +136,43 @@ def test_one_command_in_many_forms(line: CommandLine) -> None:
 )  # fmt: skip
 def test_programs(line: CommandLine, engine: str | None, form: str, model: str | None) -> None:
     assert (line.engine, line.form, line.model) == (engine, form, model)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["kubectl", "exec", "pod", "--", "vllm", "serve", "m"],
+        ["echo", "--", "vllm", "serve", "m"],
+        ["python3", "/app/start.py", "vllm", "serve", "m"],
+        ["python3", "/app/simulator.py"],
+        ["python3", "/app/api_server.py"],
+    ],
+)
+def test_words_of_other_programs_start_no_engine(words: list[str]) -> None:
+    assert read(words).engine is None
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'if true; then ARGS=(-tp 8); fi\nvllm serve m "${ARGS[@]}"',
+        "ARGS+=($MORE)\nvllm serve m ${ARGS[@]}",
+        'vllm serve m "${ARGS[@]:1}"',
+        'if true; then set -- -tp 8; fi\nvllm serve m "$@" x',
+    ],
+)
+def test_words_that_are_not_known_may_be_flags(script: str) -> None:
+    line = read(["bash", "-c", script])
+    assert (line.model, line.value("tensor-parallel-size")) == ("m", None)
+    assert any("may hold more flags" in note for note in line.notes)
+
+
+@pytest.mark.parametrize(
+    "switch", ["--prefill-round-robin-balance", "--disable-piecewise-cuda-graph"]
+)
+def test_a_switch_that_went_takes_no_word_away(switch: str) -> None:
+    line = read(["python3", "-m", "sglang.launch_server", "--model-path", "m", switch, "--tp", "8"])
+    assert line.value("tensor-parallel-size" if "tp-size" not in line.flags else "tp-size") == 8
 
 
 def test_a_script_starts_what_it_was_given() -> None:

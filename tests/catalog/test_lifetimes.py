@@ -68,6 +68,27 @@ def test_the_words_say_the_version_as_the_engine_does() -> None:
 
 
 @pytest.mark.parametrize(
+    ("engine", "flag", "tag", "instead"),
+    [
+        ("sglang", "enable-ep-moe", "v0.5.6", "write --ep-size, as large as --tp-size"),
+        ("sglang", "enable-deepep-moe", "v0.5.5", "write --moe-a2a-backend deepep"),
+        ("sglang", "nsa-prefill-backend", "v0.5.21", "write --dsa-prefill-backend"),
+        ("sglang", "nsa-prefill-backend", "v0.4.6", ""),  # neither was there yet
+        ("sglang", "piecewise-cuda-graph-compiler", "v0.5.20", "write --cuda-graph-tc-compiler"),
+        ("sglang", "piecewise-cuda-graph-compiler", "v0.5.23", ""),  # both are gone
+        ("vllm", "cuda-graph-sizes", "v0.14.0", "write --cudagraph-capture-sizes"),
+        ("vllm", "cuda-graph-sizes", "v0.8.2", ""),
+    ],
+)
+def test_a_successor_is_named_where_that_version_has_it(
+    engine: str, flag: str, tag: str, instead: str
+) -> None:
+    found = gap(engine, flag, tag)
+    assert found is not None
+    assert found.instead == instead
+
+
+@pytest.mark.parametrize(
     ("image", "tag"),
     [
         ("vllm/vllm-openai:v0.9.0", "v0.9.0"),

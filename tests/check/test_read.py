@@ -358,3 +358,73 @@ def test_characters_that_json_writes_in_two_parts(tmp_path: Path) -> None:
     assert reading.findings == ()
     assert reading.objects[0].manifest["spec"] == spec
     assert text[reading.objects[0].place(("spec", "w"))[1] - 1 :].startswith('"w"')
+
+
+def asked(tmp_path: Path, field: str, value: str) -> list[str]:
+    """Placeholders that are found in one field of a pod."""
+    spec: dict[str, object] = {
+        "args": {"containers": [{"name": "c", "image": "x", "args": [value]}]},
+        "script": {"containers": [{"name": "c", "image": "x", "command": ["sh", "-c", value]}]},
+        "env": {"containers": [{"name": "c", "env": [{"name": "REGION", "value": value}]}]},
+        "secret": {"containers": [{"name": "c", "env": [{"name": "HF_TOKEN", "value": value}]}]},
+        "node": {"nodeSelector": {"pool": value}},
+        "volume": {"volumes": [{"csi": {"driver": "x", "volumeAttributes": {"a": value}}}]},
+        "handle": {"csi": {"driver": "x", "volumeHandle": value}},
+    }
+    annotations = {"a": value} if field == "annotation" else {}
+    text = json.dumps({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "annotations": annotations},
+        "spec": spec.get(field, {}),
+    })  # fmt: skip
+    found = read(write(tmp_path, "a.json", text)).findings
+    return [finding.field for finding in found if finding.rule == "leftover"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("args", "<MODEL_ID>"),
+        ("args", "--url=https://<your-domain>/v1"),
+        ("args", "your-bucket-name"),
+        ("script", "exec serve --model <MODEL_ID> --port 80"),
+        ("script", "exec serve --model <your model>"),
+        ("env", "<region>"),
+        ("env", "REPLACE_ME"),
+        ("env", "changeme"),
+        ("node", "YOUR_NODE_POOL"),
+        ("node", "$NODE_POOL"),
+        ("volume", "${BUCKET}"),
+        ("volume", "<bucket>"),
+        ("handle", "fs-xxxxxxxx::fsap-xxxx"),
+        ("handle", "xxxxx"),
+        ("annotation", "arn:aws:iam::<ACCOUNT_ID>:role/reader"),
+    ],
+)
+def test_what_somebody_has_to_fill_in_is_left_over(tmp_path: Path, field: str, value: str) -> None:
+    assert len(asked(tmp_path, field, value)) == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("args", word) for word in (
+            "<|im_end|>", "<s>", "<pad>", "<image>", "<think>", "<end_of_turn>", "<tool_call>",
+            "<extra_id_0>", "<IMG_CONTEXT>", "<END>", "your", "xx", "todo-list", "a<b>c",
+            "changelog", "maximum",
+        )),
+        ("script", "sort <in >out; cat <file>copy; exec serve --stop '</think>'"),
+        ("script", "cat <<EOF\nx\nEOF"),
+        ("script", "exec serve $MODEL ${REGION}"),
+        ("env", "prose that says <your name>"),
+        ("secret", "<your-token>"),  # plain-secret says it, and what to do
+        ("node", "$5"),
+        ("volume", "${pvc.metadata.name}"),
+        ("handle", "fs-0123456789abcdef0::fsap-0123456789abcdef0"),
+        ("annotation", "kubectl logs <name>"),
+        ("annotation", "ask <your team> for access"),
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_a_placeholder_is_left_alone(
+    tmp_path: Path, field: str, value: str
+) -> None:
+    assert asked(tmp_path, field, value) == []

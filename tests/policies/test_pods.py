@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from policies import Unknown
-from tests.policies.builders import Object, deployment, engine, found, job, leader, named, pod
+from tests.policies.builders import (
+    DIGEST,
+    Object,
+    deployment,
+    engine,
+    found,
+    job,
+    leader,
+    named,
+    pod,
+)
 
 # --- service-links -----------------------------------------------------------
 
@@ -229,6 +239,10 @@ def shell(script: str, **changes: Any) -> Object:
         "exec /serve.sh",
         'if [ "$R" = 0 ]; then exec vllm serve m; else exec vllm serve m --headless; fi',
         "exec vllm serve m > /tmp/log 2>&1",
+        "# vllm serve m\nexec vllm serve m",
+        "echo 'vllm serve m'; exec vllm serve m",
+        "cat <<EOF > /tmp/start\nvllm serve m | tee log\nEOF\nexec vllm serve m",
+        "trap 'kill -TERM $PID' TERM; vllm serve m & PID=$!; wait $PID",
     ],
 )
 def test_shells_that_make_way(script: str) -> None:
@@ -250,6 +264,55 @@ def test_shells_that_make_way(script: str) -> None:
 def test_shells_that_stay(script: str, says: str) -> None:
     findings = found("shell-pid1", shell(script))
     assert [says in f.message for f in findings] == [True]
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["dumb-init", "--", "sh", "-c"], None),
+        (["dumb-init", "--single-child", "sh", "-c"], "without exec"),
+        (["tini", "-g", "--", "sh", "-c"], None),
+        (["tini", "--", "sh", "-c"], "without exec"),
+        (["/wait-for-it.sh", "redis:6379", "--", "bash", "-ec"], "without exec"),
+        (["numactl", "-N", "0", "sh", "-c"], "without exec"),
+    ],
+)
+def test_shells_behind_other_programs(command: list[str], says: str | None) -> None:
+    made = deployment(pod(engine(command=command, args=["cd /x; vllm serve m"])))
+    assert [says in f.message for f in found("shell-pid1", made) if says] == [True] * bool(says)
+    assert bool(found("shell-pid1", made)) == bool(says)
+
+
+def another(script: str, shell: str = "sh", **changes: Any) -> Object:
+    words = {"command": [shell, "-c", script], "args": None, "image": f"example.com/own@{DIGEST}"}
+    return deployment(pod(engine(**{**words, **changes})))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "exec python3 server.py",
+        "python3 server.py & wait",
+        "while true; do python3 server.py; done",
+        "trap 'kill $P' TERM; python3 server.py",
+        "nvidia-smi; sleep infinity",
+        "python3 a.py; exec python3 b.py",
+        "start() {\n  exec python3 server.py\n}\nstart",
+    ],
+)
+def test_shells_of_programs_that_are_not_known_make_way(script: str) -> None:
+    assert found("shell-pid1", another(script)) == []
+
+
+def test_shells_of_programs_that_are_not_known() -> None:
+    script = "./install.sh; python3 ./server.py leader --tp=2"
+    (finding,) = found("shell-pid1", another(script))
+    assert "runs python3 under a shell without exec" in finding.message
+    assert finding.severity == "warning"
+    assert found("shell-pid1", another("cd /x\npython3 server.py", "bash")) == []  # it makes way
+    assert found("shell-pid1", another(script, resources=None)) == []  # nobody says that it serves
+    router = "python3 -m sglang_router.launch_router --pd-disaggregation"
+    assert found("shell-pid1", another(router, resources=None))
 
 
 def test_shells_elsewhere() -> None:

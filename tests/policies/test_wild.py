@@ -303,6 +303,11 @@ def test_a_port_that_opens_needs_no_patience() -> None:
         ({"image": f"nvcr.io/nvidia/tritonserver@{DIGEST}", "ports": None,
           "command": ["tritonserver"], "args": []}, "{path: /v2/health/ready, port: 8000}"),
         ({"image": f"nvcr.io/nim/a/b@{DIGEST}", "args": None}, "{path: /v1/health/ready, port: "),
+        ({"image": f"example.com/serve@{DIGEST}", "args": None, "ports": None,
+          "livenessProbe": {"httpGet": {"path": "/healthz", "port": 5000}, "timeoutSeconds": 5,
+                            "failureThreshold": 9}}, "{path: /health, port: 8000}"),
+        ({"image": f"example.com/serve@{DIGEST}", "args": None, "ports": [{"containerPort": 81}],
+          "livenessProbe": None, "readinessProbe": None}, "{path: /health, port: 81}"),
         ({"image": f"lmsysorg/sglang@{DIGEST}", "args": ["--model-path", "/m"],
           "command": ["python3", "-m", "sglang.launch_server"]}, "timeoutSeconds: 10"),
     ],
@@ -404,7 +409,10 @@ def test_a_switch_takes_no_value(args: list[str], image: str, message: str) -> N
          "or use an image of 0.5.21 or newer"),
         ("lmsysorg/sglang:v0.5.21", "python3 -m sglang.launch_server --model-path /m "
          "--nsa-decode-backend fa3", "which sglang 0.5.21 does not know: it went after 0.5.19",
-         "leave --nsa-decode-backend out"),
+         "write --dsa-decode-backend"),
+        ("lmsysorg/sglang:v0.5.20", "python3 -m sglang.launch_server --model-path /m "
+         "--prefill-round-robin-balance", "does not know: it went after 0.5.19",
+         "leave --prefill-round-robin-balance out"),
     ],
 )  # fmt: skip
 def test_the_images_version_says_which_flags_there_are(
@@ -1076,3 +1084,181 @@ def test_a_port_that_an_engine_neither_declares_nor_opens(
     findings = found("service-port", made, service)
     assert len(findings) == count
     assert all("its pods serve on 8000" in f.message for f in findings)
+
+
+# --- containers that stand under a name of their own --------------------------
+
+
+def ome(**engine_: Any) -> Object:
+    return named("ome.io/v1beta1", "InferenceService", spec={"engine": engine_})
+
+
+def runner(*args: str, gpus: int = 8, **more: Any) -> Object:
+    return {
+        "name": "ome-container", "image": f"docker.io/lmsysorg/sglang:v0.5.5@{DIGEST}",
+        "command": ["python3", "-m", "sglang.launch_server"], "args": ["--model-path", "/m", *args],
+        "resources": {"limits": {"nvidia.com/gpu": gpus}}, **more,
+    }  # fmt: skip
+
+
+def test_a_runner_of_ome_is_a_container_of_its_parts_pod() -> None:
+    made = ome(runner=runner("--tp", "8", gpus=4), volumes=UNBOUND)
+    (finding,) = found("world-size", made)
+    assert finding.field == "spec.engine.runner.args[2]"
+    mounted = ome(runner=runner("--tp", "8", **SHM), volumes=UNBOUND)
+    (finding,) = found("shared-memory", mounted)
+    assert finding.field == "spec.engine.volumes[0].emptyDir"
+    secret = ome(runner=runner(env=[{"name": "HF_TOKEN", "value": "hunter2hunter2"}]))
+    assert [f.field for f in found("plain-secret", secret)] == ["spec.engine.runner.env[0].value"]
+    assert found("startup-probe", made) == []  # its runtime may have one
+
+
+@pytest.mark.parametrize(("tp", "findings"), [("16", 0), ("32", 1)])
+def test_a_group_of_ome_is_a_leader_and_its_workers(tp: str, findings: int) -> None:
+    rank = runner("--tp", tp, "--nnodes", "2", "--node-rank", "$(LWS_WORKER_INDEX)")
+    made = ome(leader={"runner": rank}, worker={"size": 1, "runner": rank})
+    rules = frozenset({"world-size", "group-size"})
+    assert bool(said(made, rules=rules)) is bool(findings)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"server": {"image": "example.com/x:1", "args": ["--port", "80"]}},
+        {"parts": [{"worker": {"image": "example.com/x:1", "command": ["/run"]}}]},
+        {"image": "example.com/x:1", "args": ["--port", "80"]},
+    ],
+)
+def test_images_of_such_containers_want_a_digest(spec: Object) -> None:
+    assert len(found("image-digest", named("example.com/v1", "Thing", spec=spec))) == 1
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        named("example.com/v1", "Thing", spec={"image": "example.com/x:1"}),
+        named("example.com/v1", "Thing", spec={"image": {"tag": "1"}, "args": ["a"]}),
+        named("example.com/v1", "Thing", spec={"image": "example.com/x:1", "args": {"a": "b"}}),
+        named("example.com/v1", "Thing", spec={"image": "example.com/x:1", "args": []}),
+        named(
+            "nvidia.com/v1",
+            "ClusterPolicy",
+            spec={
+                "driver": {
+                    "repository": "nvcr.io/nvidia",
+                    "image": "driver",
+                    "version": "580",
+                    "args": ["a"],
+                }
+            },
+        ),
+        named("v1", "ConfigMap", data={"image": "example.com/x:1", "args": ["a"]}),
+    ],
+)
+def test_what_only_names_an_image_is_no_container(made: Object) -> None:
+    assert found("image-digest", made) == []
+
+
+# --- images that others made ---------------------------------------------------
+
+OTHERS = f"example.com/serving/my-vllm@{DIGEST}"
+HUB_MODEL = ["--model", "meta/llama"]
+
+
+def others(volume: Object | None = None, path: str = "/opt/weights", **changes: Any) -> Object:
+    mounts = [{"name": "v", "mountPath": path}] if volume is not None else None
+    container = engine(image=OTHERS, args=HUB_MODEL, volumeMounts=mounts, **changes)
+    return deployment(pod(container, volumes=[{"name": "v", **(volume or {})}]))
+
+
+CACHES = frozenset({"weights-download", "ephemeral-limit", "cache-mount"})
+
+
+@pytest.mark.parametrize(
+    ("made", "rules"),
+    [
+        (others(), {"weights-download", "ephemeral-limit"}),
+        (others({"emptyDir": {}}), {"weights-download", "ephemeral-limit"}),
+        (others({"ephemeral": {"volumeClaimTemplate": {}}}), {"weights-download"}),
+        (others({"persistentVolumeClaim": {"claimName": "weights"}}), set[str]()),
+        (others({"emptyDir": {"sizeLimit": "9Gi"}}), set[str]()),
+        (others({"emptyDir": {"medium": "Memory"}}, "/dev/shm"),
+         {"weights-download", "ephemeral-limit"}),
+        (others({"persistentVolumeClaim": {"claimName": "weights"}},
+                env=[{"name": "HF_HOME", "value": "/tmp/hf"}]),
+         {"weights-download", "ephemeral-limit"}),
+    ],
+)  # fmt: skip
+def test_only_who_made_an_image_knows_where_its_cache_is(made: Object, rules: set[str]) -> None:
+    findings = said(made, rules=CACHES)
+    assert {finding.rule for finding in findings} == rules
+    assert not any("/root/.cache" in finding.message for finding in findings)
+
+
+def test_an_image_that_others_made_may_serve_anywhere() -> None:
+    health = {"httpGet": {"path": "/healthz", "port": 8080}, "timeoutSeconds": 5}
+    container = engine(image=OTHERS, args=None, readinessProbe=health)
+    assert said(deployment(pod(container)), rules=frozenset({"probe-port", "container-port"})) == []
+    own = engine(image=ENGINE, args=None, readinessProbe=health)
+    assert found("probe-port", deployment(pod(own)))
+
+
+def test_a_service_of_one_pod_of_a_set_leads_to_its_engine() -> None:
+    made = named("apps/v1", "StatefulSet", spec={
+        "replicas": 2, "template": {"metadata": {"labels": {"app": "llama"}}, "spec": pod()},
+    })  # fmt: skip
+    first = {"app": "llama", "apps.kubernetes.io/pod-index": "0"}
+    ports = [{"port": 80, "targetPort": 8000}]
+    led = named("v1", "Service", spec={"type": "NodePort", "selector": first, "ports": ports})
+    assert found("engine-exposed", made, led)
+    led["spec"]["selector"] = {"app": "other", "apps.kubernetes.io/pod-index": "0"}
+    assert found("engine-exposed", made, led) == []
+    led["spec"]["selector"] = {"apps.kubernetes.io/pod-index": "0"}
+    assert found("engine-exposed", made, led) == []
+
+
+@pytest.mark.parametrize(
+    ("image", "engine_name"),
+    [
+        ("public.ecr.aws/x/ray-2.41.0-vllm0.7.0", "vllm"), ("example.com/ollama-ubi9", "ollama"),
+        ("example.com/lmdeploy-cu12", "lmdeploy"), ("example.com/ollama-webui", None),
+        ("example.com/vllmish", None), ("example.com/ollama-model-puller", None),
+    ],
+)  # fmt: skip
+def test_images_say_their_engine_with_a_version_or_a_system(
+    image: str, engine_name: str | None
+) -> None:
+    made = deployment(pod(engine(image=f"{image}@{DIGEST}", args=None, startupProbe=None)))
+    shown = [finding.message for finding in found("startup-probe", made)]
+    assert [f'container "engine" ({engine_name})' in text for text in shown] == (
+        [True] if engine_name else [False] * len(shown)
+    )
+
+
+def filled(volume: Object, *words: str, mounts: list[Object] | None = None) -> Object:
+    """An engine whose weights an init container puts into a volume of the pod."""
+    mounted = [{"name": "weights", "mountPath": "/models"}]
+    fetch = {"name": "fetch", "image": f"example.com/tool@{DIGEST}", "args": list(words),
+             "volumeMounts": [*mounted, *(mounts or [])]}  # fmt: skip
+    volumes = [{"name": "weights", **volume},
+               {"name": "store", "persistentVolumeClaim": {"claimName": "store"}}]  # fmt: skip
+    spec = pod(engine(volumeMounts=mounted), initContainers=[fetch], volumes=volumes)
+    return deployment(spec)
+
+
+@pytest.mark.parametrize(
+    ("made", "findings"),
+    [
+        (filled({"emptyDir": {}}, "download", "meta/llama"), 1),
+        (filled({"emptyDir": {}}, "aws s3 cp s3://bucket/llama /models"), 1),
+        (filled({"emptyDir": {"sizeLimit": "99Gi"}}, "download", "meta/llama"), 0),
+        (filled({"persistentVolumeClaim": {"claimName": "w"}}, "download", "meta/llama"), 0),
+        (filled({"emptyDir": {}}, "cp", "-r", "/weights", "/models"), 0),  # out of its image
+        (filled({"emptyDir": {}}, "download", "meta/llama",
+                mounts=[{"name": "store", "mountPath": "/store"}]), 0),
+    ],
+)  # fmt: skip
+def test_weights_that_each_pod_fetches_anew(made: Object, findings: int) -> None:
+    shown = [f.message for f in found("weights-download", made)]
+    assert ['an empty volume "weights", into which init container "fetch" fetches' in text
+            for text in shown] == [True] * findings  # fmt: skip

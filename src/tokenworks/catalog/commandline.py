@@ -42,16 +42,26 @@ Form = Literal["server", "member", "ray-head", "ray-worker", "launcher", "other"
 """server: answers HTTP, or may; member: a rank that does not; ray-…: only joins a Ray cluster;
 launcher: waits for the ranks that another pod starts; other: something else; none: no words."""
 
-_WRAPPERS = frozenset(
+WRAPPERS = frozenset(
     {
         "exec", "env", "nohup", "nice", "time", "command", "sudo", "stdbuf", "numactl", "tini",
         "dumb-init", "timeout", "taskset", "catchsegv", "mpirun", "mpiexec", "srun", "torchrun",
         "nsys", "uv", "setsid", "chrt", "gosu", "su-exec", "entrypoint.sh", "eval", "jemalloc.sh",
         "nvidia_entrypoint.sh", "trtllm-llmapi-launch", "accelerate", "unbuffer", "rlwrap",
-        "source", "conda", "micromamba",
+        "source", "conda", "micromamba", "mamba", "catatonit", "docker-init", "ionice", "prlimit",
+        "setpriv", "runuser", "chroot", "hwloc-bind", "opentelemetry-instrument", "ddtrace-run",
+        "newrelic-admin", "ncu", "compute-sanitizer", "rocprof", "rocprofv2", "rocprofv3",
+        "strace", "perf", "valgrind", "gdb", "py-spy", "memray", "viztracer", "scalene", "poetry",
+        "pipenv", "pdm", "hatch", "rye", "pixi", "uvx", "deepspeed", "xvfb-run", "with-contenv",
+        "doppler", "infisical", "chamber", "dotenv", "vault-env", "envconsul", "dockerize",
     }
 )  # fmt: skip
 """Programs that start the one that follows; what else they take is passed over."""
+_ELSEWHERE = frozenset(
+    {"kubectl", "oc", "ssh", "docker", "podman", "nerdctl", "crictl", "helm", "echo", "printf",
+     "grep", "pgrep", "pkill", "pip", "pip3", "apt-get", "git"}
+)  # fmt: skip
+"""Programs whose words behind `--` start nothing in this container."""
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _GROUP_SCRIPT = re.compile(r"multi-node-serving\.sh$|run_cluster\.sh$")
@@ -138,7 +148,8 @@ def read_container(container: Mapping[str, Any]) -> CommandLine:
     for item in _sequence(container.get("env")):
         entry = _mapping(item)
         if "name" in entry:
-            env[str(entry["name"])] = None if "valueFrom" in entry else _plain(entry.get("value"))
+            value = None if "valueFrom" in entry else _plain(entry.get("value"))
+            env[str(entry["name"])] = None if value is None else expanded(value, env)
     return read(
         [str(word) for word in _sequence(container.get("command"))],
         [str(word) for word in _sequence(container.get("args"))],
@@ -146,6 +157,13 @@ def read_container(container: Mapping[str, Any]) -> CommandLine:
         str(container.get("image") or ""),
         bool(container.get("envFrom")),
     )
+
+
+def expanded(value: str, before: Mapping[str, str | None]) -> str:
+    """The value of a variable with those defined before it in their places, as Kubernetes puts
+    them there; as it stands where one of them is not known."""
+    word = expand(value, before)
+    return value if word.unknown else word.text
 
 
 def strangers(line: CommandLine, image: str) -> Iterator[tuple[str, Gap]]:
@@ -212,8 +230,8 @@ def _parts(
     """Statements, the outermost script, and every word."""
     flat: list[Word] = []
     parts = list(_flatten([Statement(tuple(words))] if words else [], env, open_env, flat, 0))
-    script = script_of(words)
-    return parts, script[1].text if script else None, flat
+    script = shell_in(words)
+    return parts, script[1][1].text if script else None, flat
 
 
 def _flatten(
@@ -245,13 +263,35 @@ def _handed(statement: Statement, given: Sequence[Word]) -> Statement:
 def _inner(words: Sequence[Word]) -> tuple[str, Sequence[Word]] | None:
     """The script that a statement gives to a shell, wrappers in front of it or not, and what
     the script gets as `"$@"`: the words after the one that is its name."""
+    found = shell_in(words)
+    if found is not None:
+        position, (at, script) = found
+        return script.text, words[position + at + 2 :]
+    if [base_name(word.text) for word in words[:1]] == ["env"]:
+        # `env -S "PROGRAM WORD …"` splits its argument.
+        for position, word in enumerate(words[1:], start=1):
+            if word.text in ("-S", "--split-string") and position + 1 < len(words):
+                return f'{words[position + 1].text} "$@"', words[position + 2 :]
+    return None
+
+
+def shell_in(words: Sequence[Word]) -> tuple[int, tuple[int, Word]] | None:
+    """Position of the shell that a statement starts, behind wrappers or not, with what
+    `script_of` says of it; None where it starts none with a script."""
     for position, word in enumerate(words):
         script = script_of(words[position:])
         if script is not None:
-            return script[1].text, words[position + script[0] + 2 :]
-        if position == 0 and base_name(word.text) not in _WRAPPERS:
+            return position, script
+        if position == 0 and base_name(word.text) not in WRAPPERS and _ended(words) is None:
             return None
     return None
+
+
+def _ended(words: Sequence[Word]) -> int | None:
+    """Position of the `--` behind which a program gets the one that it starts."""
+    if base_name(words[0].text) in _ELSEWHERE:
+        return None
+    return next((n for n, word in enumerate(words) if word.text == "--"), None)
 
 
 def _known(word: Word) -> str | None:
@@ -285,12 +325,18 @@ def _engines(parts: Sequence[_Part], env: Mapping[str, str | None]) -> Iterator[
 _LAUNCHERS = frozenset({"mpirun", "mpiexec", "srun", "torchrun", "trtllm-llmapi-launch"})
 
 
-def _candidates(words: Sequence[Word]) -> range:
-    """Where an engine may start: at the front, or anywhere behind a wrapper."""
+def _candidates(words: Sequence[Word]) -> Sequence[int]:
+    """Where an engine may start: at the front, as the script of a Python, behind `--`, or
+    anywhere behind a wrapper."""
     if not words:
-        return range(0)
+        return ()
     first = base_name(words[0].text)
-    return range(len(words) if first in _WRAPPERS or _assigned(words[:1]) else 1)
+    if first in WRAPPERS or _assigned(words[:1]):
+        return range(len(words))
+    if _PYTHON.fullmatch(first):
+        return (0, 1 + _python_options(words, 1))
+    ended = _ended(words)
+    return (0,) if ended is None else (0, ended + 1)
 
 
 def _assigned(words: Sequence[Word]) -> dict[str, str | None]:
@@ -330,15 +376,33 @@ def _played(grammar: Grammar, length: int, words: Sequence[Word]) -> tuple[Gramm
 
 def _matches(words: Sequence[Word], at: int, pattern: Sequence[str]) -> int | None:
     """How many words the pattern covers; None where it does not fit."""
-    length = 1
-    if pattern[0] == "python":
-        if not _PYTHON.fullmatch(base_name(words[at].text)):
-            return None
-        length += _python_options(words, at + 1)
-    elif base_name(words[at].text) != pattern[0]:
+    if at >= len(words):
         return None
-    rest = [word.text for word in words[at + length : at + length + len(pattern) - 1]]
-    return length + len(rest) if rest == list(pattern[1:]) else None
+    python = pattern[0] == "python"
+    if not python and base_name(words[at].text) != pattern[0]:
+        return None
+    length = _module(words, at, pattern[2]) if python else 1
+    if length is None:
+        return None
+    wanted = list(pattern[3 if python else 1 :])
+    rest = [word.text for word in words[at + length : at + length + len(wanted)]]
+    return length + len(rest) if rest == wanted else None
+
+
+def _module(words: Sequence[Word], at: int, module: str) -> int | None:
+    """How many words run a Python module: `python -m MODULE`, `python …/MODULE.py`, or `-m MODULE`
+    behind a launcher that is a Python itself."""
+    length = 0
+    if _PYTHON.fullmatch(base_name(words[at].text)):
+        length = 1 + _python_options(words, at + 1)
+    elif at == 0:
+        return None
+    texts = [word.text for word in words[at + length : at + length + 2]]
+    if texts[:1] in (["-m"], ["--module"]) and texts[1:] == [module]:
+        return length + 2
+    script = texts[0] if length and texts and "." in module else ""
+    named = script.endswith(".py") and f".{script[:-3].replace('/', '.')}".endswith(f".{module}")
+    return length + 1 if named else None
 
 
 def _python_options(words: Sequence[Word], at: int) -> int:
@@ -427,8 +491,11 @@ def _model(
 
 
 def _loose(word: Word) -> bool:
-    """An unquoted variable of unknown value, which can be several words, or none."""
-    return bool(word.unknown) and word.bare and re.fullmatch(r"\$\{?\w+\}?", word.text) is not None
+    """A variable of unknown value that can be several words, or none: an unquoted one, an array."""
+    if not word.unknown:
+        return False
+    several = re.fullmatch(r"\$[@*]|\$\{(?:[@*]|\w+\[[@*]\])[^}]*\}", word.text) is not None
+    return several or (word.bare and re.fullmatch(r"\$\{?\w+\}?", word.text) is not None)
 
 
 def _value(word: Word) -> str | Unresolved:

@@ -39,7 +39,7 @@ class Gap:
     next: str | None
     """Oldest newer version that knows it."""
     instead: str
-    """What took its place, as a command line writes it; empty: nothing, or not known."""
+    """What took its place, as a command line writes it; empty: nothing that this version has."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,9 @@ def gap(engine: str, flag: str, tag: str) -> Gap | None:
     table, order = _tables().get(engine), order_of(tag)
     if table is None or order is None or flag not in table.spans or order < table.orders[0]:
         return None
-    at, after = bisect_right(table.orders, order) - 1, bisect_left(table.orders, order)
-    runs = [_ends(table, run) for run in table.spans[flag].split(",")]
-    # Between two versions of the table, neither may know it.
-    if any(first <= at <= last or first <= after <= last for first, last in runs):
+    if _knows(table, flag, order):
         return None
+    at, runs = bisect_right(table.orders, order) - 1, _runs(table, flag)
     before = [last for _, last in runs if last < at]
     behind = [first for first, _ in runs if first > at]
     match = _TAG.fullmatch(tag)
@@ -82,8 +80,28 @@ def gap(engine: str, flag: str, tag: str) -> Gap | None:
         _said(match) if match else tag,
         table.versions[max(before)] if before else None,
         table.versions[min(behind)] if behind else None,
-        table.instead.get(flag, ""),
+        _instead(table, flag, order) if before else "",
     )
+
+
+def _instead(table: _Table, flag: str, order: Order) -> str:
+    """What took a flag's place; empty where this version does not have that either."""
+    words = table.instead.get(flag, "")
+    named = re.findall(r"--([a-z][a-z0-9-]*)", words)
+    return words if all(_knows(table, name, order) for name in named) else ""
+
+
+def _knows(table: _Table, flag: str, order: Order) -> bool:
+    """Whether a version may know a flag: between two versions of the table either counts."""
+    at, after = bisect_right(table.orders, order) - 1, bisect_left(table.orders, order)
+    if flag not in table.spans:
+        return True
+    return any(first <= at <= last or first <= after <= last for first, last in _runs(table, flag))
+
+
+def _runs(table: _Table, flag: str) -> list[tuple[int, int]]:
+    """Positions of the first and the last version of each run that knows a flag."""
+    return [_ends(table, run) for run in table.spans[flag].split(",")]
 
 
 def _said(match: re.Match[str]) -> str:

@@ -19,7 +19,10 @@ _KUBERNETES = re.compile(rf"\$(\$)?\(({_NAME})\)")
 _OPERATOR = re.compile(r"\|\||&&|\|&|;;|&>>?|<<<|<<-?|>>|>&|<&|>\||[;&|\n()<>]")
 _REDIRECTION = frozenset({"&>", "&>>", "<<<", "<<", "<<-", ">>", ">&", "<&", ">|", "<", ">"})
 _VARIABLE = re.compile(rf"\$({_NAME}|[0-9@*#?!$-])")
-_ASSIGNMENT = re.compile(rf"({_NAME})\+?=(.*)", re.DOTALL)
+_ASSIGNMENT = re.compile(rf"({_NAME})(\+?)=(.*)", re.DOTALL)
+_LIST = re.compile(rf"({_NAME})(\+?)=\(")
+_ALL = re.compile(rf"\$(?:([@*])|\{{([@*])\}}|\{{({_NAME})\[[@*]\]\}})")
+"""All arguments, or all elements of an array."""
 _DEFAULT = re.compile(rf"({_NAME})(:?[-=?+])(.*)", re.DOTALL)
 _OPENS = frozenset({"if", "case", "for", "while", "until"})
 _CLOSES = frozenset({"fi", "esac", "done"})
@@ -110,6 +113,8 @@ class _Reader:
         self.words: list[Word] = []
         self.done: list[Statement] = []
         self.documents: list[str] = []
+        self.lists: dict[str, tuple[Word, ...] | None] = {}
+        """Arrays, and arguments that the script gave itself as `@`; None where one branch did."""
 
     def run(self) -> list[Statement]:
         while self.at < len(self.text):
@@ -165,11 +170,13 @@ class _Reader:
         self.words = []
         env: dict[str, Word] = {}
         while words and (match := _ASSIGNMENT.fullmatch(words[0].text)):
-            env[match[1]] = Word(match[2], words[0].unknown)
+            env[match[1]] = self._assigned(match, words[0].unknown)
             words = words[1:]
         if words and base_name(words[0].text) in ("export", "declare", "readonly", "local"):
             matches = ((w, _ASSIGNMENT.fullmatch(w.text)) for w in words[1:])
-            self._set({m[1]: Word(m[2], w.unknown) for w, m in matches if m})
+            self._set({m[1]: self._assigned(m, w.unknown) for w, m in matches if m})
+        if [word.text for word in words[:2]] == ["set", "--"]:
+            self.lists["@"] = None if self.depth > 0 else tuple(words[2:])
         if words:
             self.done.append(Statement(tuple(words), {**env}, after))
         else:
@@ -182,6 +189,13 @@ class _Reader:
             self.depth += (word.text in _OPENS) - (word.text in _CLOSES)
         return []
 
+    def _assigned(self, match: re.Match[str], unknown: tuple[str, ...]) -> Word:
+        """The value of `NAME=value`, or of `NAME+=value` behind the one it has."""
+        before = self.env.get(match[1]) if match[2] else None
+        if before is None:
+            return Word(match[3], unknown)
+        return Word(before.text + match[3], before.unknown + unknown)
+
     def _set(self, env: dict[str, Word]) -> None:
         for name, value in env.items():
             # What one branch sets is not known after it.
@@ -192,10 +206,14 @@ class _Reader:
     def _word(self) -> list[Word]:
         """One word, or several where an unquoted variable holds blanks."""
         parts = [_Part()]
+        if found := _LIST.match(self.text, self.at):
+            return self._list(found)
         while self.at < len(self.text):
             char = self.text[self.at]
             if char in " \t\r\n" or _OPERATOR.match(self.text, self.at):
                 break
+            if self._all(parts):
+                continue
             if char == "'":
                 self._single(parts[-1])
             elif char == '"':
@@ -208,6 +226,47 @@ class _Reader:
                 parts[-1].text += char
                 self.at += 1
         return [part.word() for part in parts if part.text or part.quoted or part.unknown]
+
+    def _list(self, found: re.Match[str]) -> list[Word]:
+        """The words of an array, which are kept; nothing of it is a word of the statement."""
+        self.at, elements = found.end(), list[Word]()
+        while self.at < len(self.text) and self.text[self.at] != ")":
+            before = self.at
+            if self.text[self.at] in " \t\r\n":
+                self.at += 1
+            elif self.text[self.at] == "#":
+                end = self.text.find("\n", self.at)
+                self.at = len(self.text) if end < 0 else end
+            elif self.text.startswith("\\\n", self.at):
+                self.at += 2
+            else:
+                elements += self._word()
+                self.at += self.at == before
+        self.at += 1
+        held = self.lists.get(found[1], ()) if found[2] else ()
+        # What one branch adds is not known after it.
+        self.lists[found[1]] = None if held is None or self.depth > 0 else (*held, *elements)
+        return []
+
+    def _all(self, parts: list[_Part]) -> bool:
+        """Whether all arguments or elements stand here; they become words of their own."""
+        quoted = self.text.startswith('"', self.at)
+        found = _ALL.match(self.text, self.at + quoted)
+        if found is None or (quoted and not self.text.startswith('"', found.end())):
+            return False
+        name = found[3] or "@"
+        elements = self.lists.get(name)
+        self.at = found.end() + quoted
+        if elements is None:
+            # What the script was given is put in by who knows it.
+            whose = "$@" if name == "@" and name not in self.lists else name
+            parts[-1].add(Word("$@" if name == "@" else found[0], (whose,), bare=False))
+            return True
+        for position, word in enumerate(elements):
+            if position:
+                parts.append(_Part())
+            parts[-1].add(word)
+        return True
 
     def _single(self, part: _Part) -> None:
         end = self.text.find("'", self.at + 1)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from policies import Finding, Manifest, field_of
-from policies.secrets import masked
+from policies.secrets import masked, names_secret
 from tokenworks.check.jsonstream import Origins, is_json, readable, split
 from tokenworks.errors import UsageError
 from tokenworks.spec.common import API_VERSION
@@ -516,6 +516,45 @@ _HOLDS_NAME: Final = frozenset(
     {"secretKeyRef", "configMapKeyRef", "secretRef", "configMapRef", "configMap"}
 )
 """Fields whose `name` is that of another object."""
+_ANGLES: Final = re.compile(r"<([A-Za-z][A-Za-z0-9]*(?:[-_ ][A-Za-z0-9]+)*)>")
+_ASKS: Final = frozenset({"your", "my", "replace", "insert", "enter", "placeholder", "todo"})
+_MEANT: Final = frozenset(
+    {
+        "id", "name", "token", "key", "secret", "password", "bucket", "region", "zone", "account",
+        "project", "path", "url", "uri", "host", "hostname", "ip", "address", "domain", "registry",
+        "namespace", "repository", "arn", "server", "endpoint", "node", "cluster", "class",
+    }
+)  # fmt: skip
+"""What somebody has to put in, as the last word of a placeholder in angle brackets."""
+_ALONE: Final = frozenset(
+    {"bucket", "region", "account", "project", "hostname", "domain", "registry", "password", "arn"}
+)
+"""Of these, what no tokenizer calls a token of its own, such as `<image>` and `<pad>`."""
+_WHOLE: Final = re.compile(
+    r"(?:REPLACE|CHANGE)[-_ ]?(?:ME|THIS|WITH[-_ ].*)|(?:replace|change)[-_]?(?:me|this)"
+    r"|YOUR[-_][A-Z0-9_-]+|your-[a-z0-9-]*(?:id|name|token|key|bucket|region|account|project|url"
+    r"|host|domain|namespace|password)|(?i:todo|fixme|tbd)"
+    r"|(?:fs|fsap|vol|subnet|sg|ami|vpc|i)-x{3,}(?:::.*)?|[xX]{4,}"
+)
+"""Values that are nothing but a request to replace them."""
+_ENVIRONMENT: Final = re.compile(r"\$(?:[A-Z][A-Z0-9_]+\b|\{[A-Z][A-Z0-9_]*\})")
+_PLACES: Final = frozenset({"volumeAttributes", "volumeHandle", "nodeSelector", "storageUri"})
+"""Fields that nobody expands variables in."""
+_MAY_ASK: Final = re.compile(r"<[A-Za-z]|xxx|todo|fixme|tbd|(?:replace|change|your)[-_ ]?", re.I)
+
+
+def _asks(text: str, *, whole: bool) -> bool:
+    """Whether somebody still has to put a value into a text; `whole`: the text is one value."""
+    for match in _ANGLES.finditer(text):
+        words = re.split(r"[-_ ]", match[1].lower())
+        capital = match[1].isupper() and len(match[1]) > 3
+        if not _ASKS.isdisjoint(words):
+            return True
+        if words[-1] in _MEANT and (len(words) > 1 or capital or words[0] in _ALONE):
+            return True
+    return whole and _WHOLE.fullmatch(text) is not None
+
+
 _OPAQUE: Final = frozenset({"ConfigMap", "Secret", "CustomResourceDefinition"})
 """Kinds that carry other people's text, templates among it."""
 _TEMPLATED: Final = frozenset(
@@ -535,12 +574,31 @@ def _leftovers(item: Sourced, node: Node) -> Iterator[Finding]:
     name = f"{kind} {_field(node, 'metadata', 'name') or '(no name)'}"
     templated = kind in _OPAQUE or kind in _TEMPLATED
     for path, scalar in () if templated else _scalars(node, ()):
-        if _pattern_of(path).search(scalar.text):
+        if _pattern_of(path).search(scalar.text) or _is_asked(node, path, scalar.text):
             text = masked(scalar.text)  # before it is cut short, when it could not be told
             shown = text if len(text) <= 60 else f"{text[:57]}…"
             flaw = Flaw(scalar.line, path, f"a placeholder was left: {shown}", None,
                         "write the value, or render the template first")  # fmt: skip
             yield _finding(item.file, "leftover", flaw, name)
+
+
+def _is_asked(node: Node, path: FieldPath, text: str) -> bool:
+    """A placeholder in a value, or in a command line; what holds blanks elsewhere is prose."""
+    if path[:1] in (("status",), ("apiVersion",), ("kind",)):
+        return False
+    if path[:1] == ("metadata",) and path[1:2] not in (("labels",), ("annotations",)):
+        return False
+    if _PLACES & set(path) and _ENVIRONMENT.search(text):
+        return True
+    one = re.search(r"\s", _ANGLES.sub("", text)) is None
+    if not one and not {"command", "args"} & set(path):
+        return False
+    if path[-1:] == ("value",):
+        # What a Secret should hold is said by plain-secret, with what to do.
+        named = node_at(node, (*path[:-1], "name"))
+        if isinstance(named, Scalar) and names_secret(named.text):
+            return False
+    return _asks(text, whole=one)
 
 
 def _pattern_of(path: FieldPath) -> re.Pattern[str]:
@@ -566,18 +624,20 @@ def _may_be_left(manifest: Manifest) -> bool:
 
 def _hints(value: Any) -> bool:
     if type(value) is str:
-        return "{{" in value
+        return "{{" in value or _MAY_ASK.search(value) is not None
     if type(value) is list:
         return any(map(_hints, cast("list[Any]", value)))
     if type(value) is not dict:
         return False
-    for key, child in cast("dict[str, Any]", value).items():
-        if type(child) is str:
-            if "{{" in child or (key in _CHECKED and _NO_NAME.search(child)):
-                return True
-        elif _hints(child) or (key in _HOLDS_NAME and _names_nothing(child)):
-            return True
-    return False
+    return any(_hints_at(key, child) for key, child in cast("dict[str, Any]", value).items())
+
+
+def _hints_at(key: str, child: Any) -> bool:
+    if key in _PLACES and _ENVIRONMENT.search(str(child)):
+        return True
+    if type(child) is str:
+        return _hints(child) or (key in _CHECKED and _NO_NAME.search(child) is not None)
+    return _hints(child) or (key in _HOLDS_NAME and _names_nothing(child))
 
 
 def _names_nothing(reference: Any) -> bool:
