@@ -13,7 +13,7 @@ import re
 from collections.abc import Generator, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -624,20 +624,31 @@ def _may_be_left(manifest: Manifest) -> bool:
 
 def _hints(value: Any) -> bool:
     if type(value) is str:
-        return "{{" in value or _MAY_ASK.search(value) is not None
+        return _may_ask(value)
     if type(value) is list:
         return any(map(_hints, cast("list[Any]", value)))
     if type(value) is not dict:
         return False
-    return any(_hints_at(key, child) for key, child in cast("dict[str, Any]", value).items())
+    for key, child in cast("dict[str, Any]", value).items():
+        if _may_ask(child) if type(child) is str else _hints(child):
+            return True
+        if key in _PARTICULAR and _hints_at(key, child):
+            return True
+    return False
+
+
+@lru_cache(maxsize=1 << 13)
+def _may_ask(text: str) -> bool:
+    """Objects of one file have most of their texts in common."""
+    return "{{" in text or _MAY_ASK.search(text) is not None
 
 
 def _hints_at(key: str, child: Any) -> bool:
-    if key in _PLACES and _ENVIRONMENT.search(str(child)):
-        return True
-    if type(child) is str:
-        return _hints(child) or (key in _CHECKED and _NO_NAME.search(child) is not None)
-    return _hints(child) or (key in _HOLDS_NAME and _names_nothing(child))
+    if key in _PLACES:
+        return _ENVIRONMENT.search(str(child)) is not None
+    if key in _CHECKED:
+        return type(child) is str and _NO_NAME.search(child) is not None
+    return _names_nothing(child)
 
 
 def _names_nothing(reference: Any) -> bool:
@@ -646,6 +657,8 @@ def _names_nothing(reference: Any) -> bool:
 
 
 _CHECKED: Final = _NAMES_ANOTHER | {"image"}
+_PARTICULAR: Final = _PLACES | _CHECKED | _HOLDS_NAME
+"""Fields of which more is expected than of others."""
 
 
 def _scalars(node: Node, path: FieldPath) -> Iterator[tuple[FieldPath, Scalar]]:
