@@ -540,7 +540,11 @@ _WHOLE: Final = re.compile(
 _ENVIRONMENT: Final = re.compile(r"\$(?:[A-Z][A-Z0-9_]+\b|\{[A-Z][A-Z0-9_]*\})")
 _PLACES: Final = frozenset({"volumeAttributes", "volumeHandle", "nodeSelector", "storageUri"})
 """Fields that nobody expands variables in."""
-_MAY_ASK: Final = re.compile(r"<[A-Za-z]|xxx|todo|fixme|tbd|(?:replace|change|your)[-_ ]?", re.I)
+_MAY_ASK: Final = re.compile(
+    r"<[a-z]|\A(?:replace|change|your|todo|fixme|tbd|xxxx|(?:fs|fsap|vol|subnet|sg|ami|vpc|i)-x)",
+    re.I,
+)
+"""What is in every text that `_asks` may mean."""
 
 
 def _asks(text: str, *, whole: bool) -> bool:
