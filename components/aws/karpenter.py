@@ -24,6 +24,7 @@ _READ: Final = ["ec2:Describe*", "pricing:GetProducts", "ssm:GetParameter",
                 "iam:GetInstanceProfile", "iam:ListInstanceProfiles"]  # fmt: skip
 _MAKE: Final = ["ec2:RunInstances", "ec2:CreateFleet", "ec2:CreateLaunchTemplate"]
 _OWN: Final = ["ec2:TerminateInstances", "ec2:DeleteLaunchTemplate"]
+_SPOT: Final = "spot.amazonaws.com"
 _PROFILES: Final = [
     f"iam:{verb}" for verb in (
         "CreateInstanceProfile", "DeleteInstanceProfile", "TagInstanceProfile",
@@ -79,6 +80,10 @@ def controller_policy(args: KarpenterArgs, queue_arn: str, key_arn: str) -> str:
         {"Sid": "Pass", "Action": "iam:PassRole", "Resource": node_role,
          "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}},
         {"Sid": "Profiles", "Action": _PROFILES, "Resource": profiles},
+        # An account that never had spot capacity has no role for it yet.
+        {"Sid": "Spot", "Action": "iam:CreateServiceLinkedRole",
+         "Resource": f"arn:aws:iam::{args.account}:role/aws-service-role/{_SPOT}/*",
+         "Condition": {"StringEquals": {"iam:AWSServiceName": _SPOT}}},
         {"Sid": "Queue", "Resource": queue_arn,
          "Action": ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"]},
         # It launches nodes in its own name: without the key their disks end before they start.
