@@ -9,7 +9,7 @@ from typing import Any, Final
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.common import Tags, document, named
+from components.aws.common import Tags, document, fitting, named
 from components.aws.key import disk_statements
 from components.aws.pod_identity import PodIdentity, PodIdentityArgs
 
@@ -117,8 +117,9 @@ class Karpenter(pulumi.ComponentResource):
         for event, (source, kind) in EVENTS.items():
             pattern = f'{{"detail-type": ["{kind}"], "source": ["{source}"]}}'
             rule = aws.cloudwatch.EventRule(
-                f"{name}-{event}", event_pattern=pattern, tags=tags, opts=child
-            )
+                f"{name}-{event}", name=fitting(f"{name}-{event}"), event_pattern=pattern,
+                tags=tags, opts=child,
+            )  # fmt: skip
             aws.cloudwatch.EventTarget(
                 f"{name}-{event}-target", rule=rule.name, arn=queue.arn, opts=child
             )
