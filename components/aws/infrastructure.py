@@ -78,6 +78,7 @@ class Infrastructure(pulumi.ComponentResource):
             f"{name}-control",
             ControlPlaneArgs(
                 cluster=plan.cluster,
+                account=plan.spec.account,
                 version=plan.spec.kubernetes_version,
                 subnets=list(foundation.network.private_subnets.values()),
                 key_arn=foundation.cluster_key.arn,

@@ -62,6 +62,17 @@ def test_roles_of_one_name_on_two_paths_have_an_entry_each() -> None:
     ]  # fmt: skip
 
 
+def test_roles_of_one_name_in_two_accounts_have_an_entry_each() -> None:
+    """EKS lets roles of other accounts in as well."""
+    other = "arn:aws:iam::999999999999:role/admin"
+    found = built(access={"admins": [f"{ROLE}admin", other]})
+    entries = {e.inputs["principalArn"]: e.name for e in of(found, "eks:AccessEntry")}
+    assert entries == {
+        f"{ROLE}admin": "test-control-admin-admin",
+        other: "test-control-admin-999999999999-admin",
+    }
+
+
 def test_networks_that_may_reach_it_are_named_one_by_one() -> None:
     admins = [f"{ROLE}admin"]
     found = built(access={"admins": admins, "networks": ["172.16.0.0/16", "172.18.0.0/20"]})
