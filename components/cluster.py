@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,8 @@ class ClusterArgs:
     identity: str = "local"
     """Another identity is another cluster: everything is made anew there. A moved file, a renewed
     certificate or another address is not."""
+    after: Sequence[pulumi.Resource] = ()
+    """What the cluster cannot do without while there is anything on it."""
 
 
 def cluster_of(stack: Stack, made_here: Path) -> ClusterArgs:
@@ -60,6 +63,6 @@ class Cluster(pulumi.ComponentResource):
             kube_client_settings=KubeClientSettingsArgs(timeout=120, qps=200, burst=400),
             # Charts we do not own carry Helm's test hooks; rendering left them out.
             suppress_helm_hook_warnings=True,
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
         )
         self.register_outputs({"identity": args.identity})

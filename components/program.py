@@ -55,7 +55,8 @@ def build(program: Program) -> None:
             pulumi.export(name, value)
     if tuple(program.layers) == ("infrastructure",):
         return
-    cluster = ClusterArgs(made.kubeconfig, None, layers.identity(program.stack))
+    identity = layers.identity(program.stack)
+    cluster = ClusterArgs(made.kubeconfig, None, identity, made.ready)
     if tuple(program.layers) == ("serving",):
         _reads_platform(program)
     releases = keyed(program.released(), *layers.disk_key(made))

@@ -6,6 +6,7 @@ is not said.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -201,25 +202,46 @@ def _public_endpoint(resources: Sequence[AwsResource]) -> Iterator[Found]:
             yield item, "vpcConfig.endpointPublicAccess", "its API server is on the internet"
 
 
-_ANYWHERE: Final = ("0.0.0.0/0", "::/0")
+_WIDEST: Final = {4: 8, 6: 16}
+"""Networks of fewer bits are nobody's own: two halves of the internet are all of it."""
+
+
+def _anywhere(text: Any) -> bool:
+    try:
+        network = ipaddress.ip_network(str(text), strict=False)
+    except ValueError:
+        return False
+    return network.prefixlen < _WIDEST[network.version]
 
 
 def _open_ingress(resources: Sequence[AwsResource]) -> Iterator[Found]:
     for item in _of(resources, "vpc:SecurityGroupIngressRule"):
         for name in ("cidrIpv4", "cidrIpv6"):
-            if item.properties.get(name) in _ANYWHERE:
+            if _anywhere(item.properties.get(name)):
                 yield item, name, "lets everybody in"
     for item in _of(resources, "ec2:SecurityGroupRule"):
         if item.properties.get("type") == "ingress":
             yield from _blocks(item, item.properties, "")
+    yield from _open_lists(resources)
     for item in _of(resources, "ec2:SecurityGroup", "ec2:DefaultSecurityGroup"):
         for place, rule in enumerate(_items(item.properties.get("ingress"))):
             yield from _blocks(item, rule, f"ingress[{place}].")
 
 
+def _open_lists(resources: Sequence[AwsResource]) -> Iterator[Found]:
+    """Lists of networks, which rules of security groups name as one."""
+    for item in _of(resources, "ec2:ManagedPrefixList"):
+        for place, entry in enumerate(_items(item.properties.get("entries"))):
+            if _anywhere(entry.get("cidr")):
+                yield item, f"entries[{place}].cidr", "names everybody to the groups that use it"
+    for item in _of(resources, "ec2:ManagedPrefixListEntry"):
+        if _anywhere(item.properties.get("cidr")):
+            yield item, "cidr", "names everybody to the groups that use it"
+
+
 def _blocks(item: AwsResource, rule: Mapping[str, Any], path: str) -> Iterator[Found]:
     for name in ("cidrBlocks", "ipv6CidrBlocks"):
-        if set(_ANYWHERE) & set(strings(rule.get(name))):
+        if any(_anywhere(text) for text in strings(rule.get(name))):
             yield item, f"{path}{name}", "lets everybody in"
 
 
@@ -230,20 +252,30 @@ _KEYS: Final = {
     "fsx:OntapFileSystem": "kmsKeyId",
     "fsx:OpenZfsFileSystem": "kmsKeyId",
     "fsx:WindowsFileSystem": "kmsKeyId",
+    "fsx:FileCache": "kmsKeyId",
+    "secretsmanager:Secret": "kmsKeyId",
+    "sns:Topic": "kmsMasterKeyId",
 }
 _SWITCHES: Final = {
     "ebs:Volume": "encrypted",
     "efs:FileSystem": "encrypted",
     "rds:Cluster": "storageEncrypted",
     "rds:Instance": "storageEncrypted",
+    "docdb:Cluster": "storageEncrypted",
+    "neptune:Cluster": "storageEncrypted",
+    "elasticache:ReplicationGroup": "atRestEncryptionEnabled",
 }
 """Absent means off, unless it is a copy: that is as its original."""
 _COPIES: Final = ("replicateSourceDb", "snapshotIdentifier", "snapshotId")
+_OF_INSTANCES: Final = (("rootBlockDevice", ()), ("ebsBlockDevices", ()))
 _DISKS: Final = {
     "ec2:LaunchTemplate": (("blockDeviceMappings", ("ebs",)),),
-    "ec2:Instance": (("rootBlockDevice", ()), ("ebsBlockDevices", ())),
+    "ec2:Instance": _OF_INSTANCES,
+    "ec2:SpotInstanceRequest": _OF_INSTANCES,
+    "ec2:LaunchConfiguration": _OF_INSTANCES,
 }
-"""Where nodes' disks are described: a list, and the way from its items."""
+"""Where nodes' disks are described: a list, and the way from its items. The first of them holds
+the disk that a node starts from, which is in clear where nobody describes it."""
 
 
 def _encryption(resources: Sequence[AwsResource]) -> Iterator[Found]:
@@ -262,12 +294,22 @@ def _stored(item: AwsResource) -> Iterator[tuple[str, str]]:
 
 
 def _node_disks(item: AwsResource) -> Iterator[tuple[str, str]]:
-    for name, path in _DISKS.get(item.token, ()):
+    if item.token == "eks:NodeGroup" and not item.properties.get("launchTemplate"):
+        yield "launchTemplate", "its nodes have the disk that EKS gives them, in clear"
+    described = _DISKS.get(item.token, ())
+    if described and not item.properties.get(described[0][0]) and not _templated(item):
+        yield described[0][0], "its nodes have the disk of their image, in clear"
+    for name, path in described:
         for place, disk in enumerate(_items(item.properties.get(name))):
-            described = at(disk, *path)
-            if described and not _true(at(described, "encrypted")):
+            ebs = at(disk, *path)
+            if ebs and not _true(at(ebs, "encrypted")):
                 where = ".".join((f"{name}[{place}]", *path, "encrypted"))
                 yield where, "its nodes have a disk in clear"
+
+
+def _templated(item: AwsResource) -> bool:
+    """Whether a launch template, which is judged by itself, says what it does not say."""
+    return bool(item.properties.get("launchTemplate"))
 
 
 def _written(item: AwsResource) -> Iterator[tuple[str, str]]:
@@ -341,9 +383,23 @@ def _bucket_encryption(resources: Sequence[AwsResource]) -> Iterator[Found]:
             yield item, "", "nothing says with which key its contents are encrypted"
 
 
+_LAUNCHED: Final = (
+    "ec2:LaunchTemplate", "ec2:Instance", "ec2:SpotInstanceRequest", "ec2:LaunchConfiguration",
+)  # fmt: skip
+
+
 def _metadata(resources: Sequence[AwsResource]) -> Iterator[Found]:
-    for item in _of(resources, "ec2:LaunchTemplate", "ec2:Instance"):
+    for item in _of(resources, "eks:NodeGroup"):
+        if not item.properties.get("launchTemplate"):
+            yield (
+                item,
+                "launchTemplate",
+                "has EKS's own, by which pods take the node's credentials",
+            )
+    for item in _of(resources, *_LAUNCHED):
         options = item.properties.get("metadataOptions")
+        if at(options, "httpEndpoint") == "disabled" or (not options and _templated(item)):
+            continue
         if at(options, "httpTokens") not in ("required",):
             yield item, "metadataOptions.httpTokens", "hands out credentials without a token"
         elif at(options, "httpPutResponseHopLimit") not in (1, 1.0, "1"):
@@ -352,9 +408,16 @@ def _metadata(resources: Sequence[AwsResource]) -> Iterator[Found]:
 
 
 _PAID: Final = (
-    "ec2:Vpc", "ec2:NatGateway", "ec2:Eip", "ec2:LaunchTemplate", "ec2:VpcEndpoint", "eks:Cluster",
-    "eks:NodeGroup", "fsx:LustreFileSystem", "s3:Bucket", "kms:Key", "sqs:Queue", "ebs:Volume",
-    "cloudwatch:LogGroup",
+    "ec2:Vpc", "ec2:NatGateway", "ec2:Eip", "ec2:LaunchTemplate", "ec2:VpcEndpoint", "ec2:Instance",
+    "ec2:SpotInstanceRequest", "ec2:CapacityReservation", "ec2:CapacityBlockReservation",
+    "ec2:Fleet", "eks:Cluster", "eks:NodeGroup", "eks:FargateProfile", "eks:Addon",
+    "fsx:LustreFileSystem", "fsx:OntapFileSystem", "fsx:OpenZfsFileSystem",
+    "fsx:WindowsFileSystem", "fsx:FileCache", "efs:FileSystem", "s3:Bucket", "s3:BucketV2",
+    "s3:DirectoryBucket", "kms:Key", "sqs:Queue", "sns:Topic", "ebs:Volume", "ebs:Snapshot",
+    "ebs:SnapshotCopy", "ec2:Ami", "ec2:AmiCopy", "cloudwatch:LogGroup", "ecr:Repository",
+    "rds:Cluster", "rds:Instance", "rds:ClusterInstance", "docdb:Cluster", "neptune:Cluster",
+    "dynamodb:Table", "elasticache:ReplicationGroup", "lb:LoadBalancer", "alb:LoadBalancer",
+    "secretsmanager:Secret",
 )  # fmt: skip
 
 
@@ -362,23 +425,50 @@ def _tags(resources: Sequence[AwsResource]) -> Iterator[Found]:
     for item in _of(resources, *_PAID):
         if not at(item.properties, "tags", COST_TAG):
             yield item, f"tags.{COST_TAG}", "nobody is named who pays for it"
+    for item in _of(resources, "ec2:LaunchTemplate"):
+        # Its own tags are the template's: nodes have those that it hands on.
+        given = _items(item.properties.get("tagSpecifications"))
+        if not any(s.get("resourceType") == "instance" and at(s, "tags", COST_TAG) for s in given):
+            yield item, "tagSpecifications", "its nodes name nobody who pays for them"
+
+
+_CREDENTIALS: Final = (
+    "iam:AccessKey", "iam:User", "iam:UserLoginProfile", "iam:SshKey", "iam:SigningCertificate",
+    "iam:ServiceSpecificCredential", "ec2:KeyPair", "lightsail:KeyPair",
+)  # fmt: skip
 
 
 def _long_lived(resources: Sequence[AwsResource]) -> Iterator[Found]:
-    for item in _of(resources, "iam:AccessKey", "iam:User", "ec2:KeyPair"):
+    for item in _of(resources, *_CREDENTIALS):
         yield item, "", "is a credential that lives until somebody removes it"
-    for item in _of(resources, "ec2:LaunchTemplate", "ec2:Instance"):
+    for item in _of(resources, *_LAUNCHED):
         if item.properties.get("keyName"):
             yield item, "keyName", "opens its nodes to whoever has the key"
+    for item in _of(resources, "eks:NodeGroup"):
+        if at(item.properties, "remoteAccess", "ec2SshKey"):
+            yield item, "remoteAccess.ec2SshKey", "opens its nodes to whoever has the key"
+    for item in _of(resources, "eks:AccessEntry", "eks:AccessPolicyAssociation"):
+        if ":user/" in str(item.properties.get("principalArn")):
+            yield (
+                item,
+                "principalArn",
+                "lets a user in, whose keys live until somebody removes them",
+            )
 
 
 STATEFUL: Final = (
     "s3:Bucket", "s3:BucketV2", "fsx:LustreFileSystem", "fsx:OntapFileSystem",
     "fsx:OpenZfsFileSystem", "fsx:WindowsFileSystem", "efs:FileSystem", "ebs:Volume", "kms:Key",
-    "rds:Cluster", "rds:Instance", "eks:Cluster",
+    "rds:Cluster", "rds:Instance", "eks:Cluster", "docdb:Cluster", "neptune:Cluster",
+    "dynamodb:Table", "s3:DirectoryBucket", "fsx:OntapVolume", "fsx:OpenZfsVolume",
 )  # fmt: skip
 """What holds data, and what nothing brings back."""
-_EMPTIED: Final = {"s3:Bucket": "forceDestroy", "s3:BucketV2": "forceDestroy"}
+_EMPTIED: Final = {
+    "s3:Bucket": "forceDestroy",
+    "s3:BucketV2": "forceDestroy",
+    "s3:DirectoryBucket": "forceDestroy",
+    "ecr:Repository": "forceDelete",
+}
 
 
 def _kept(resources: Sequence[AwsResource]) -> Iterator[Found]:
@@ -386,27 +476,35 @@ def _kept(resources: Sequence[AwsResource]) -> Iterator[Found]:
     for item in _of(resources, *STATEFUL):
         if not item.protected:
             yield item, "", "can be deleted, with what it holds, by one wrong edit"
+    for item in _of(resources, *_EMPTIED):
         emptied = _EMPTIED.get(item.token)
         if emptied is not None and _true(item.properties.get(emptied)):
             yield item, emptied, "is emptied without a question when it is deleted"
 
 
 def _efa(resources: Sequence[AwsResource]) -> Iterator[Found]:
-    groups = {item.urn: item for item in _of(resources, "ec2:SecurityGroup")}
-    inward = _naming_themselves(resources, "vpc:SecurityGroupIngressRule")
-    outward = _naming_themselves(resources, "vpc:SecurityGroupEgressRule")
+    groups = {item.urn for item in _of(resources, "ec2:SecurityGroup", "ec2:DefaultSecurityGroup")}
+    inward = _naming_themselves(resources, "ingress")
+    outward = _naming_themselves(resources, "egress")
+    for item, place in _with_efa(resources):
+        named = (*item.depends.get(place, ()), *item.depends.get("securityGroups", ()))
+        mine = [urn for urn in named if urn in groups]
+        if not any(urn in inward and urn in outward for urn in mine):
+            yield item, place, "has EFA, but none of its security groups names itself in and out"
+
+
+_EFA_KINDS: Final = ("efa", "efa-only")
+
+
+def _with_efa(resources: Sequence[AwsResource]) -> Iterator[tuple[AwsResource, str]]:
+    """What has EFA, and where it says so."""
     for item in _of(resources, "ec2:LaunchTemplate"):
         interfaces = _items(item.properties.get("networkInterfaces"))
-        kinds = {str(interface.get("interfaceType", "")) for interface in interfaces}
-        if not kinds & {"efa", "efa-only"}:
-            continue
-        mine = [urn for urn in item.depends.get("networkInterfaces", ()) if urn in groups]
-        if not any(urn in inward and urn in outward for urn in mine):
-            yield (
-                item,
-                "networkInterfaces",
-                ("has EFA, but none of its security groups names itself both in and out"),
-            )
+        if any(str(each.get("interfaceType")) in _EFA_KINDS for each in interfaces):
+            yield item, "networkInterfaces"
+    for item in _of(resources, "ec2:NetworkInterface"):
+        if str(item.properties.get("interfaceType")) in _EFA_KINDS:
+            yield item, "interfaceType"
 
 
 def _placed(resources: Sequence[AwsResource]) -> Iterator[Found]:
@@ -419,15 +517,32 @@ def _placed(resources: Sequence[AwsResource]) -> Iterator[Found]:
             yield item, "placement.groupName", "has EFA, and its nodes may stand anywhere"
 
 
-def _naming_themselves(resources: Sequence[AwsResource], token: str) -> set[str]:
-    """URNs of groups that have a rule, for all protocols, whose other side is the same group."""
+def _naming_themselves(resources: Sequence[AwsResource], way: str) -> set[str]:
+    """URNs of groups that have a rule, for all protocols, whose other side is the same group: as a
+    resource of either kind, or as a part of the group."""
     found: set[str] = set()
-    for item in _of(resources, token):
-        if item.properties.get("ipProtocol") == "-1":
-            ends = (item.depends.get("securityGroupId", ()),
-                    item.depends.get("referencedSecurityGroupId", ()))  # fmt: skip
-            found |= set(ends[0]) & set(ends[1])
+    for item in _of(resources, f"vpc:SecurityGroup{way.title()}Rule"):
+        if _all_protocols(item.properties.get("ipProtocol")):
+            found |= _ends(item, "referencedSecurityGroupId")
+    for item in _of(resources, "ec2:SecurityGroupRule"):
+        if item.properties.get("type") == way and _all_protocols(item.properties.get("protocol")):
+            itself = _true(item.properties.get("self"))
+            found |= set(item.depends.get("securityGroupId", ())) if itself else set()
+            found |= _ends(item, "sourceSecurityGroupId")
+    for item in _of(resources, "ec2:SecurityGroup", "ec2:DefaultSecurityGroup"):
+        for rule in _items(item.properties.get(way)):
+            if _all_protocols(rule.get("protocol")) and _true(rule.get("self")):
+                found.add(item.urn)
     return found
+
+
+def _ends(item: AwsResource, other: str) -> set[str]:
+    """The group of a rule, where it is its other side as well."""
+    return set(item.depends.get("securityGroupId", ())) & set(item.depends.get(other, ()))
+
+
+def _all_protocols(value: Any) -> bool:
+    return str(value) in ("-1", "all")
 
 
 RULES: Final[tuple[AwsRule, ...]] = (

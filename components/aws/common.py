@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -39,6 +40,17 @@ def aws_managed(*names: str) -> list[str]:
     return [f"arn:aws:iam::aws:policy/{name}" for name in names]
 
 
+def fitting(name: str, most: int = 64) -> str | None:
+    """A name in the account for what Pulumi calls so; None where Pulumi's own fits.
+
+    Pulumi puts 8 characters behind its own, and IAM and EventBridge take 64 in all: names of long
+    environments end in a digest of what was cut off instead.
+    """
+    if len(name) + 8 <= most:
+        return None
+    return f"{name[: most - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
 def role(
     name: str,
     trusted: str,
@@ -51,7 +63,11 @@ def role(
     """A role with policies of AWS's; `physical` where somebody has to know its name."""
     opts = pulumi.ResourceOptions(parent=parent)
     made = aws.iam.Role(
-        name, name=physical, assume_role_policy=trusted, tags=named(tags, name), opts=opts
+        name,
+        name=physical or fitting(name),
+        assume_role_policy=trusted,
+        tags=named(tags, name),
+        opts=opts,
     )
     attached = [
         aws.iam.RolePolicyAttachment(

@@ -22,6 +22,7 @@ class ControlPlaneArgs:
 
     cluster: str
     """Its name in the account."""
+    account: str
     version: str
     subnets: Sequence[pulumi.Input[str]]
     key_arn: pulumi.Input[str]
@@ -31,6 +32,13 @@ class ControlPlaneArgs:
     networks: Sequence[str]
     """Networks outside the VPC that reach the endpoint."""
     tags: Tags
+
+
+def _called(role: str, account: str) -> str:
+    """A role's name with its path, and its account where that is another: roles of two paths or of
+    two accounts may have one name."""
+    owner, _, name = role.removeprefix("arn:aws:iam::").partition(":role/")
+    return name if owner == account else f"{owner}-{name}"
 
 
 class ControlPlane(pulumi.ComponentResource):
@@ -99,8 +107,7 @@ class ControlPlane(pulumi.ComponentResource):
         )
         for kind, arns in (("admin", args.admins), ("viewer", args.viewers)):
             for arn in arns:
-                # With its path: roles of two paths may have one name.
-                self._enter(f"{name}-{kind}-{arn.partition(':role/')[2]}", arn, kind, args.tags)
+                self._enter(f"{name}-{kind}-{_called(arn, args.account)}", arn, kind, args.tags)
         for number, network in enumerate(args.networks):
             self._reach(f"{name}-from-{number}", network, args.tags)
         self.register_outputs({"name": self.name, "endpoint": self.endpoint})

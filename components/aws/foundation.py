@@ -44,24 +44,26 @@ class Foundation(pulumi.ComponentResource):
             f"{name}-cluster-key",
             KeyArgs(
                 f"{plan.cluster}-cluster", "Secrets of Kubernetes, and logs", spec.account,
-                plan.tags, services=(f"logs.{spec.region}.amazonaws.com",),
+                plan.tags, spec.region, logs=True,
             ),
             child,
         )  # fmt: skip
-        autoscaling = "aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
         self.volumes_key = Key(
             f"{name}-volumes-key",
             KeyArgs(
                 f"{plan.cluster}-volumes", "Disks of nodes and claims", spec.account, plan.tags,
-                roles=(autoscaling,),
+                spec.region, disks=True,
             ),
             child,
         )  # fmt: skip
         self.data_key = Key(
             f"{name}-data-key",
-            KeyArgs(f"{plan.cluster}-data", "Weights and images", spec.account, plan.tags),
+            KeyArgs(
+                f"{plan.cluster}-data", "Weights and images", spec.account, plan.tags,
+                spec.region, files=True,
+            ),
             child,
-        )
+        )  # fmt: skip
         FlowLogs(
             f"{name}-flow-logs",
             FlowLogsArgs(

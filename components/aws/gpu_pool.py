@@ -85,6 +85,9 @@ class GpuPool(pulumi.ComponentResource):
                 taints=[Taint(t.key, t.value, t.effect) for t in pool.taints],
                 resources=pool.resources,
                 after=args.after,
+                # There may be no more such nodes, or none that are paid for: an update would wait
+                # for ever, as a Deployment does whose new pod waits for the old one's GPU.
+                surge=False,
             ),
             pulumi.ResourceOptions(parent=self),
         )

@@ -38,6 +38,9 @@ class Infrastructure(pulumi.ComponentResource):
     certificate: pulumi.Output[str] | None
     volumes_key: pulumi.Output[str]
     """ARN of the key of disks."""
+    ready: list[pulumi.Resource]
+    """What anything on the cluster needs, from its first moment to its last: ways in and out, nodes
+    of the system, add-ons, and identities, which pods get only if they start after them."""
 
     def __init__(
         self, name: str, args: InfrastructureArgs, opts: pulumi.ResourceOptions | None = None
@@ -53,13 +56,14 @@ class Infrastructure(pulumi.ComponentResource):
         first = Addons(f"{name}-first", early, self._opts)
         nodes = Nodes(
             f"{name}-nodes",
-            NodesArgs(plan, foundation, control, args.user, first.addons),
+            NodesArgs(plan, foundation, control, args.user, [*first.addons, foundation]),
             self._opts,
         )
         ready = [nodes.system.group.node_group]
         late = AddonsArgs(control.name, plan.addons(before_nodes=False), plan.tags, key, ready)
-        Addons(f"{name}-addons", late, self._opts)
-        self._identities(name, plan, control, key)
+        added = Addons(f"{name}-addons", late, self._opts)
+        identities = self._identities(name, plan, control, key)
+        self.ready = [foundation, control, first, *nodes.ready, added, *identities]
         self._registry(name, plan, foundation, nodes)
         self.weights = self._weights(name, plan, foundation, control)
         self.certificate = self._certificate(name, plan)
@@ -74,6 +78,7 @@ class Infrastructure(pulumi.ComponentResource):
             f"{name}-control",
             ControlPlaneArgs(
                 cluster=plan.cluster,
+                account=plan.spec.account,
                 version=plan.spec.kubernetes_version,
                 subnets=list(foundation.network.private_subnets.values()),
                 key_arn=foundation.cluster_key.arn,
@@ -88,9 +93,9 @@ class Infrastructure(pulumi.ComponentResource):
 
     def _identities(
         self, name: str, plan: AwsPlan, control: ControlPlane, key_arn: pulumi.Output[str]
-    ) -> None:
+    ) -> list[pulumi.Resource]:
         controllers = ControllersArgs(plan.cluster, control.name, plan.tags)
-        Controllers(f"{name}-controllers", controllers, self._opts)
+        made: list[pulumi.Resource] = [Controllers(f"{name}-controllers", controllers, self._opts)]
         if plan.managed_by("karpenter"):
             arn = f"arn:aws:eks:{plan.spec.region}:{plan.spec.account}:cluster/{plan.cluster}"
             wanted = KarpenterArgs(
@@ -102,7 +107,8 @@ class Infrastructure(pulumi.ComponentResource):
                 key_arn,
                 plan.tags,
             )
-            Karpenter(f"{name}-karpenter", wanted, self._opts)
+            made.append(Karpenter(f"{name}-karpenter", wanted, self._opts))
+        return made
 
     def _registry(self, name: str, plan: AwsPlan, foundation: Foundation, nodes: Nodes) -> None:
         cached = plan.spec.registry_cache

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.common import Tags, document, named
+from components.aws.common import Tags, document, fitting, named
 from components.aws.key import disk_statements
 from components.aws.pod_identity import PodIdentity, PodIdentityArgs
 
@@ -24,6 +24,7 @@ _READ: Final = ["ec2:Describe*", "pricing:GetProducts", "ssm:GetParameter",
                 "iam:GetInstanceProfile", "iam:ListInstanceProfiles"]  # fmt: skip
 _MAKE: Final = ["ec2:RunInstances", "ec2:CreateFleet", "ec2:CreateLaunchTemplate"]
 _OWN: Final = ["ec2:TerminateInstances", "ec2:DeleteLaunchTemplate"]
+_SPOT: Final = "spot.amazonaws.com"
 _PROFILES: Final = [
     f"iam:{verb}" for verb in (
         "CreateInstanceProfile", "DeleteInstanceProfile", "TagInstanceProfile",
@@ -79,6 +80,10 @@ def controller_policy(args: KarpenterArgs, queue_arn: str, key_arn: str) -> str:
         {"Sid": "Pass", "Action": "iam:PassRole", "Resource": node_role,
          "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}},
         {"Sid": "Profiles", "Action": _PROFILES, "Resource": profiles},
+        # An account that never had spot capacity has no role for it yet.
+        {"Sid": "Spot", "Action": "iam:CreateServiceLinkedRole",
+         "Resource": f"arn:aws:iam::{args.account}:role/aws-service-role/{_SPOT}/*",
+         "Condition": {"StringEquals": {"iam:AWSServiceName": _SPOT}}},
         {"Sid": "Queue", "Resource": queue_arn,
          "Action": ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"]},
         # It launches nodes in its own name: without the key their disks end before they start.
@@ -112,8 +117,9 @@ class Karpenter(pulumi.ComponentResource):
         for event, (source, kind) in EVENTS.items():
             pattern = f'{{"detail-type": ["{kind}"], "source": ["{source}"]}}'
             rule = aws.cloudwatch.EventRule(
-                f"{name}-{event}", event_pattern=pattern, tags=tags, opts=child
-            )
+                f"{name}-{event}", name=fitting(f"{name}-{event}"), event_pattern=pattern,
+                tags=tags, opts=child,
+            )  # fmt: skip
             aws.cloudwatch.EventTarget(
                 f"{name}-{event}-target", rule=rule.name, arn=queue.arn, opts=child
             )

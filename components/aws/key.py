@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 import pulumi_aws as aws
 
 from components.aws.common import Tags, document, kept, named
 
-_USE = ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey"]
+_USE: Final = (
+    "kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey",
+)  # fmt: skip
+_DISK_ROLES: Final = (
+    "autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling",
+    "spot.amazonaws.com/AWSServiceRoleForEC2Spot",
+)
+_FILE_ROLES: Final = ("s3.data-source.lustre.fsx.amazonaws.com/AWSServiceRoleForFSxS3Access_*",)
+"""One for each file system, named after it (FSx for Lustre user guide, "Working with server-side
+encrypted Amazon S3 buckets", read 2026-12-01)."""
 
 
 @dataclass(frozen=True)
@@ -23,41 +32,68 @@ class KeyArgs:
     description: str
     account: str
     tags: Tags
-    services: Sequence[str] = ()
-    """Services that use it for themselves, such as logs.us-east-1.amazonaws.com."""
-    roles: Sequence[str] = ()
-    """Names of roles that make encrypted disks with it, such as AWS's for Auto Scaling."""
+    region: str
+    logs: bool = False
+    """CloudWatch Logs encrypts log groups of the account with it."""
+    disks: bool = False
+    """AWS's own roles for Auto Scaling and spot capacity make encrypted disks with it."""
+    files: bool = False
+    """File systems of FSx read and write objects in S3 that it encrypts."""
 
 
 def key_policy(args: KeyArgs) -> str:
-    """The account's own policies decide, and the services may use the key."""
+    """The account's own policies decide, and AWS's services may use the key for what it is for."""
     root = f"arn:aws:iam::{args.account}:root"
     statements: list[dict[str, Any]] = [{
         "Sid": "Account", "Effect": "Allow", "Principal": {"AWS": root},
         "Action": "kms:*", "Resource": "*",
     }]  # fmt: skip
-    if args.services:
-        statements.append({
-            "Sid": "Services", "Effect": "Allow", "Principal": {"Service": list(args.services)},
-            "Action": _USE, "Resource": "*",
-            "Condition": {"StringEquals": {"aws:SourceAccount": args.account}},
-        })  # fmt: skip
-    if args.roles:
-        arns = [f"arn:aws:iam::{args.account}:role/{role}" for role in args.roles]
+    if args.logs:
+        groups = f"arn:aws:logs:{args.region}:{args.account}:*"
+        service = {"Service": f"logs.{args.region}.amazonaws.com"}
+        condition = {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}}
+        statements.append(_may("Logs", service, _USE, condition))
+    if args.disks:
+        condition = _linked(args, _DISK_ROLES)
+        grants = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
         statements += [
-            {"Sid": "Disks", "Effect": "Allow", "Principal": {"AWS": arns}, "Action": _USE,
-             "Resource": "*"},
-            {"Sid": "Grants", "Effect": "Allow", "Principal": {"AWS": arns},
-             "Action": "kms:CreateGrant", "Resource": "*",
-             "Condition": {"Bool": {"kms:GrantIsForAWSResource": "true"}}},
-        ]  # fmt: skip
+            _may("Disks", {"AWS": "*"}, _USE, condition),
+            _may("Grants", {"AWS": "*"}, ["kms:CreateGrant"], {**condition, **grants}),
+        ]
+    if args.files:
+        condition = _linked(args, _FILE_ROLES)
+        through = {"kms:ViaService": f"s3.{args.region}.amazonaws.com"}
+        condition["StringEquals"] |= through
+        statements.append(_may("Files", {"AWS": "*"}, _USE, condition))
     return document(statements)
+
+
+def _may(
+    sid: str, who: dict[str, str], actions: Sequence[str], condition: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "Sid": sid, "Effect": "Allow", "Principal": who, "Action": list(actions),
+        "Resource": "*", "Condition": condition,
+    }  # fmt: skip
+
+
+def _linked(args: KeyArgs, roles: Sequence[str]) -> dict[str, Any]:
+    """Only these roles of the account, which AWS makes when it first needs them.
+
+    KMS refuses a policy whose principal does not exist, and in an empty account none of them does:
+    a condition names them instead.
+    """
+    arns = [f"arn:aws:iam::{args.account}:role/aws-service-role/{role}" for role in roles]
+    return {
+        "StringEquals": {"kms:CallerAccount": args.account},
+        "ArnLike": {"aws:PrincipalArn": arns},
+    }
 
 
 def disk_statements(key_arn: str) -> list[dict[str, Any]]:
     """What whoever makes encrypted disks may do with their key: use it, and let EC2 use it."""
     return [
-        {"Sid": "DiskKey", "Action": _USE, "Resource": key_arn},
+        {"Sid": "DiskKey", "Action": list(_USE), "Resource": key_arn},
         {"Sid": "DiskGrants", "Action": "kms:CreateGrant", "Resource": key_arn,
          "Condition": {"Bool": {"kms:GrantIsForAWSResource": "true"}}},
     ]  # fmt: skip

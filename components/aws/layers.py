@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -36,6 +36,9 @@ class Made:
     volumes_key: pulumi.Output[str]
     """ARN of the key of disks."""
     exports: Mapping[str, Any]
+    ready: Sequence[pulumi.Resource] = ()
+    """What has to be there before, and until after, anything on the cluster; empty where another
+    stack made it."""
     provider: aws.Provider | None = None
     """The one that made it; None where another stack did."""
 
@@ -66,7 +69,10 @@ def infrastructure(stack: Stack, user: int, *, read: bool) -> Made:
     if made.certificate is not None:
         exports["certificate"] = made.certificate
     key = made.volumes_key
-    return Made(plan, made.kubeconfig, made.weights, made.certificate, key, exports, made.provider)
+    return Made(
+        plan, made.kubeconfig, made.weights, made.certificate, key, exports, made.ready,
+        made.provider,
+    )  # fmt: skip
 
 
 def gateway_annotations(made: Made) -> dict[str, pulumi.Input[str]]:

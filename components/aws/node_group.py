@@ -55,6 +55,8 @@ class NodeGroupArgs:
     resources: Mapping[str, str] = field(default_factory=dict[str, str])
     """Extended resources of a node, which an autoscaler cannot see while there is none."""
     after: Sequence[pulumi.Resource] = ()
+    surge: bool = True
+    """Updates start new nodes before old ones go, two for each zone at once, beyond `most`."""
 
 
 def template_tags(args: NodeGroupArgs) -> dict[str, str]:
@@ -88,7 +90,9 @@ class NodeGroup(pulumi.ComponentResource):
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(
                 desired_size=args.least, min_size=args.least, max_size=args.most
             ),
-            update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
+            update_config=aws.eks.NodeGroupUpdateConfigArgs(
+                max_unavailable=1, update_strategy="DEFAULT" if args.surge else "MINIMAL"
+            ),
             launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
                 id=template.id, version=template.latest_version.apply(str)
             ),

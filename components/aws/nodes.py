@@ -45,6 +45,8 @@ class Nodes(pulumi.ComponentResource):
 
     role: aws.iam.Role
     system: SystemPool
+    ready: list[pulumi.Resource]
+    """What pods of the platform run on, and by which Karpenter's nodes enter the cluster."""
 
     def __init__(
         self, name: str, args: NodesArgs, opts: pulumi.ResourceOptions | None = None
@@ -67,16 +69,18 @@ class Nodes(pulumi.ComponentResource):
             else None
         )
         self.system = self._system_pool()
+        self.ready = [self.system]
         for pool in plan.pools:
             group = self._placement(pool)
             if pool.manager == "node-group":
                 self._gpu_pool(pool, group)
         if plan.managed_by("karpenter"):
             # Managed node groups bring their own entry.
-            aws.eks.AccessEntry(
+            entry = aws.eks.AccessEntry(
                 f"{name}-entry", cluster_name=args.control.name, principal_arn=self.role.arn,
                 type="EC2_LINUX", tags=dict(plan.tags), opts=child,
             )  # fmt: skip
+            self.ready.append(entry)
         self.register_outputs({"role": self.role.name})
 
     def _system_pool(self) -> SystemPool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.common import Tags, document
+from components.aws.common import Tags, document, role, trust
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,17 @@ class RegistryCacheArgs:
     tags: Tags
 
 
+def maker_policy(repositories: Sequence[str], key_arn: str) -> str:
+    """What ECR does when it makes a repository after a template (ECR user guide, "Create a custom
+    policy for repository creation templates", read 2026-12-01)."""
+    make = ["ecr:CreateRepository", "ecr:ReplicateImage", "ecr:TagResource"]
+    key = ["kms:CreateGrant", "kms:RetireGrant", "kms:DescribeKey"]
+    return document([
+        {"Effect": "Allow", "Action": make, "Resource": list(repositories)},
+        {"Effect": "Allow", "Action": key, "Resource": key_arn},
+    ])  # fmt: skip
+
+
 class RegistryCache(pulumi.ComponentResource):
     """Pull-through rules, how the repositories they make look, and who may make them."""
 
@@ -41,6 +52,21 @@ class RegistryCache(pulumi.ComponentResource):
     ) -> None:
         super().__init__("tokenworks:aws:RegistryCache", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
+        arns = [
+            f"arn:aws:ecr:{args.region}:{args.account}:repository/{prefix}/*"
+            for prefix in args.upstreams
+        ]
+        # Without a role of its own ECR makes no repository with tags, nor with a key of ours.
+        maker, _ = role(f"{name}-maker", trust("ecr.amazonaws.com"), [], args.tags, self)
+        may_make = aws.iam.RolePolicy(
+            f"{name}-may-make",
+            role=maker.name,
+            policy=pulumi.Output.from_input(args.key_arn).apply(
+                lambda key: maker_policy(arns, key)
+            ),
+            opts=child,
+        )
+        after = pulumi.ResourceOptions(parent=self, depends_on=[may_make])
         for prefix, upstream in args.upstreams.items():
             aws.ecr.PullThroughCacheRule(
                 f"{name}-{prefix}",
@@ -53,6 +79,7 @@ class RegistryCache(pulumi.ComponentResource):
                 f"{name}-{prefix}-template",
                 prefix=prefix,
                 applied_fors=["PULL_THROUGH_CACHE"],
+                custom_role_arn=maker.arn,
                 image_tag_mutability="IMMUTABLE",
                 encryption_configurations=[
                     aws.ecr.RepositoryCreationTemplateEncryptionConfigurationArgs(
@@ -60,12 +87,8 @@ class RegistryCache(pulumi.ComponentResource):
                     )
                 ],
                 resource_tags=dict(args.tags),
-                opts=child,
+                opts=after,
             )
-        arns = [
-            f"arn:aws:ecr:{args.region}:{args.account}:repository/{prefix}/*"
-            for prefix in args.upstreams
-        ]
         actions = ["ecr:BatchImportUpstreamImage", "ecr:CreateRepository", "ecr:TagResource"]
         aws.iam.RolePolicy(
             f"{name}-first-pull",

@@ -77,7 +77,12 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         inputs = properties(request.news)
         with self._lock:
             self.resources += 1
-            found = [*schema.failures(token, inputs), *self._checker.failures(token, inputs)]
+            name = request.urn.rpartition("::")[2]
+            found = [
+                *schema.failures(token, inputs),
+                *self._checker.failures(token, inputs),
+                *self._checker.unnamed(token, inputs, name),
+            ]
         failed = [pb.CheckFailure(property=path, reason=reason) for path, reason in found]
         return pb.CheckResponse(inputs=request.news, failures=failed)
 

@@ -40,11 +40,23 @@ def failures(token: str, inputs: dict[str, Any]) -> Iterator[Failure]:
         near = difflib.get_close_matches(token, resources(), 1)
         yield "", f"no resource {token}" + (f"; did you mean {near[0]}?" if near else "")
         return
-    module = importlib.import_module(known[0])
-    # Where a nested type has the name already, the SDK puts `Init` before.
-    kind = getattr(module, f"{known[1]}InitArgs", None) or getattr(module, f"{known[1]}Args", None)
+    kind = _kind(token)
     if kind is not None:
         yield from _object(inputs, kind, "")
+
+
+def takes(token: str, name: str) -> bool:
+    """Whether a resource has such an input."""
+    kind = _kind(token)
+    return kind is not None and name in _inputs(kind)[0]
+
+
+def _kind(token: str) -> type[Any] | None:
+    """The class of a resource's inputs; None: there is no such resource, or it has none."""
+    module, name = resources().get(token, ("pulumi_aws", ""))
+    found = importlib.import_module(module)
+    # Where a nested type has the name already, the SDK puts `Init` before.
+    return getattr(found, f"{name}InitArgs", None) or getattr(found, f"{name}Args", None)
 
 
 @cache

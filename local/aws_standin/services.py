@@ -13,14 +13,16 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import yaml
 
-from local.aws_standin.schema import Failure
+from local.aws_standin.schema import Failure, takes
 from local.aws_standin.values import UNKNOWN
 
 Shape = dict[str, Any]
+_RANDOM: Final = len("-1234567")
+"""What Pulumi puts behind a name that it makes."""
 
 
 @cache
@@ -62,6 +64,24 @@ class Checker:
             shape = operation["input"]["shape"] if operation else name
             yield from self._structure(inputs, shapes[shape], shapes, "")
 
+    def unnamed(self, token: str, inputs: dict[str, Any], name: str) -> Iterator[Failure]:
+        """A name that is left to Pulumi, which makes it of the resource's own, and which the
+        service would refuse for its length."""
+        if inputs.get("name") or inputs.get("namePrefix") or not takes(token, "name"):
+            return
+        kind, long = _plain(token.rpartition(":")[2]), len(name) + _RANDOM
+        for service, operation in operations().get(token, []):
+            for most in _longest(service, operation, kind):
+                self.checked += 1
+                if long > most:
+                    yield (
+                        "name",
+                        (
+                            f"Pulumi would name it {name}-xxxxxxx, of {long} characters, wanted at "
+                            f"most {most}"
+                        ),
+                    )
+
     def _structure(
         self, value: dict[str, Any], shape: Shape, shapes: dict[str, Shape], path: str
     ) -> Iterator[Failure]:
@@ -87,6 +107,20 @@ class Checker:
         elif shape["type"] in ("string", "integer", "long"):
             self.checked += 1
             yield from _scalar(value, shape, path)
+
+
+def _longest(service: str, operation: str, kind: str) -> Iterator[int]:
+    """How long the name of a resource may be, where the call that makes it says so."""
+    model = _model(service)
+    called = model["operations"].get(operation)
+    if called is None:
+        return
+    for member, given in model["shapes"][called["input"]["shape"]]["members"].items():
+        # `Name`, or that of the kind: RoleName of a role, PolicyName of a role policy.
+        whose = _plain(member).removesuffix("name")
+        most = model["shapes"][given["shape"]].get("max")
+        if whose != _plain(member) and kind.endswith(whose) and most is not None:
+            yield most
 
 
 def _plain(name: str) -> str:

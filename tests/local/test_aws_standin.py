@@ -224,6 +224,35 @@ def test_what_is_listed_is_sourced_sorted_and_known_to_the_sdk(token: str) -> No
         assert _known(token, path), f"{token} has no {path}"
 
 
+ROLE = "aws:iam/role:Role"
+
+
+@pytest.mark.parametrize(
+    ("token", "inputs", "name", "refused"),
+    [
+        (ROLE, {}, "r" * 56, False),
+        (ROLE, {}, "r" * 57, True),
+        (ROLE, {"name": "short"}, "r" * 57, False),
+        (ROLE, {"name": UNKNOWN}, "r" * 57, False),
+        (ROLE, {"namePrefix": "short"}, "r" * 57, False),
+        ("aws:cloudwatch/eventRule:EventRule", {}, "r" * 57, True),
+        ("aws:iam/rolePolicy:RolePolicy", {}, "r" * 57, False),
+        ("aws:iam/rolePolicy:RolePolicy", {}, "r" * 121, True),
+        (GROUP, {}, "r" * 200, False),
+        ("aws:ec2/vpc:Vpc", {}, "r" * 300, False),
+        ("aws:no/such:Such", {}, "r" * 300, False),
+    ],
+)
+def test_a_name_that_pulumi_would_make_is_refused_where_it_would_be_too_long(
+    token: str, inputs: dict[str, Any], name: str, refused: bool
+) -> None:
+    found = dict(services.Checker().unnamed(token, inputs, name))
+    assert bool(found) is refused
+    request = pb.CheckRequest(urn=f"urn:pulumi:s::p::{token}::{name}", news=struct(**inputs))
+    failures = Provider("1").Check(request, _Context()).failures  # type: ignore[arg-type]
+    assert any("Pulumi would name it" in f.reason for f in failures) is refused
+
+
 def _known(token: str, path: str) -> bool:
     """Whether the SDK knows an input, whatever its type."""
     inputs: Any = UNKNOWN

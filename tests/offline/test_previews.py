@@ -45,6 +45,15 @@ def test_the_tree_is_the_reviewed_one(name: str, stacks: list[str]) -> None:
         assert {step["op"] for step in steps} <= {"create", "read"}
         assert summary(steps) == (GOLDEN / f"{stack}.txt").read_text()
     assert class_keys(found) == [UNKNOWN], "by number, which is not known yet"
+    waits = waited_for(found[stacks[0]])
+    assert (f"{name}-nodes-system-nodes-group" in waits) is (stacks == [name])
+    assert (f"{name}-controllers-cluster-autoscaler-association" in waits) is (stacks == [name])
+
+
+def waited_for(steps: list[Step]) -> set[str]:
+    """What is there before anything on the cluster, where one stack makes both."""
+    providers = [s["newState"] for s in steps if s["newState"]["type"].endswith(":kubernetes")]
+    return {urn.rpartition("::")[2] for p in providers for urn in p.get("dependencies", [])}
 
 
 def class_keys(found: dict[str, list[Step]]) -> list[str]:

@@ -26,7 +26,11 @@ def cluster(**properties: Any) -> AwsResource:
 
 def template(depends: dict[str, Sequence[str]] | None = None, **properties: Any) -> AwsResource:
     options = {"httpTokens": "required", "httpPutResponseHopLimit": 1}
-    whole = {"tags": TAGS, "metadataOptions": options, **properties}
+    handed_on = [{"resourceType": "instance", "tags": TAGS}]
+    whole = {
+        "tags": TAGS, "metadataOptions": options, "tagSpecifications": handed_on,
+        **disk(encrypted="true"), **properties,
+    }  # fmt: skip
     return AwsResource("ec2:LaunchTemplate", "t", "urn:t", whole, depends=depends or {})
 
 
@@ -81,7 +85,21 @@ SILENT = [
     of("rds:Instance", protected=True, storageEncrypted="true"),
     of("rds:Instance", protected=True, replicateSourceDb="db-1"),
     of("rds:Cluster", protected=True, snapshotIdentifier=UNKNOWN),
-    of("ec2:Instance", metadataOptions=METADATA),
+    of("ec2:Instance", launchTemplate={"id": "lt-1"}),
+    of("ec2:Instance", metadataOptions={"httpEndpoint": "disabled"}, rootBlockDevice=UNKNOWN),
+    of("ec2:LaunchConfiguration", metadataOptions=METADATA, rootBlockDevice={"encrypted": True}),
+    of("eks:NodeGroup", launchTemplate={"id": UNKNOWN}),
+    of("eks:NodeGroup", launchTemplate=UNKNOWN, remoteAccess=UNKNOWN),
+    of("eks:AccessEntry", principalArn="arn:aws:iam::123456789012:role/user/x"),
+    of("ec2:ManagedPrefixList", entries=[{"cidr": "10.0.0.0/8"}, {"cidr": UNKNOWN}]),
+    of(LETS, cidrIpv4="172.16.0.0/12"),
+    of(LETS, cidrIpv6="2001:db8::/32"),
+    of("elasticache:ReplicationGroup", atRestEncryptionEnabled=True),
+    of("sns:Topic", kmsMasterKeyId=UNKNOWN),
+    of("dynamodb:Table", protected=True),
+    template(tagSpecifications=UNKNOWN),
+    template(tagSpecifications=[{"resourceType": "volume"}, {"resourceType": UNKNOWN}]),
+    of("ec2:NetworkInterface", interfaceType="interface"),
     of("ec2:Instance", metadataOptions=METADATA, rootBlockDevice={"encrypted": True}),
     of("fsx:LustreFileSystem", protected=True, deploymentType=PERSISTENT, kmsKeyId=UNKNOWN),
     of("fsx:LustreFileSystem", protected=True, deploymentType="SCRATCH_2"),
@@ -110,6 +128,12 @@ LOUD = [
     ("aws-public-endpoint", cluster(vpcConfig={}), "vpcConfig"),
     ("aws-open-ingress", of(LETS, cidrIpv4="0.0.0.0/0"), "cidrIpv4"),
     ("aws-open-ingress", of(LETS, cidrIpv6="::/0"), "cidrIpv6"),
+    ("aws-open-ingress", of(LETS, cidrIpv4="0.0.0.0/1"), "cidrIpv4"),
+    ("aws-open-ingress", of(LETS, cidrIpv4="0.0.0.0/00"), "cidrIpv4"),
+    ("aws-open-ingress", of(LETS, cidrIpv6="0::/0"), "cidrIpv6"),
+    ("aws-open-ingress", of(LETS, cidrIpv6="2000::/3"), "cidrIpv6"),
+    ("aws-open-ingress", of("ec2:ManagedPrefixList", entries=[{"cidr": "0.0.0.0/0"}]), "entries"),
+    ("aws-open-ingress", of("ec2:ManagedPrefixListEntry", cidr="0.0.0.0/0"), "cidr"),
     ("aws-open-ingress", of("ec2:SecurityGroupRule", type="ingress", cidrBlocks=OPEN), "cidr"),
     ("aws-open-ingress", of("ec2:SecurityGroup", ingress=[{}, {"cidrBlocks": OPEN}]), "ingress[1]"),
     ("aws-open-ingress", of("ec2:DefaultSecurityGroup", ingress=[{"ipv6CidrBlocks": ["::/0"]}]),
@@ -127,8 +151,15 @@ LOUD = [
      of("ec2:Instance", metadataOptions=METADATA, rootBlockDevice={"volumeSize": 8}),
      "rootBlockDevice[0].encrypted"),
     ("aws-encryption",
-     of("ec2:Instance", metadataOptions=METADATA, ebsBlockDevices=[{"encrypted": True}, {"x": 1}]),
+     of("ec2:Instance", metadataOptions=METADATA, rootBlockDevice={"encrypted": True},
+        ebsBlockDevices=[{"encrypted": True}, {"x": 1}]),
      "ebsBlockDevices[1].encrypted"),
+    ("aws-encryption", of("ec2:Instance", metadataOptions=METADATA), "rootBlockDevice"),
+    ("aws-encryption", of("ec2:LaunchConfiguration", metadataOptions=METADATA), "rootBlockDevice"),
+    ("aws-encryption", template(blockDeviceMappings=None), "blockDeviceMappings"),
+    ("aws-encryption", of("docdb:Cluster", True), "storageEncrypted"),
+    ("aws-encryption", of("sns:Topic"), "kmsMasterKeyId"),
+    ("aws-encryption", of("secretsmanager:Secret"), "kmsKeyId"),
     ("aws-encryption", of("ecr:Repository"), "encryptionConfigurations"),
     ("aws-encryption", of("ecr:Repository", encryptionConfigurations=[{"encryptionType": "KMS"}]),
      "encryptionConfigurations"),
@@ -151,11 +182,27 @@ LOUD = [
     ("aws-node-metadata",
      template(metadataOptions={"httpTokens": "required", "httpPutResponseHopLimit": 2}), "Limit"),
     ("aws-node-metadata", template(metadataOptions={"httpTokens": "required"}), "HopLimit"),
+    ("aws-node-metadata",
+     of("ec2:SpotInstanceRequest", rootBlockDevice={"encrypted": True}), "httpTokens"),
+    ("aws-cost-tag", template(tagSpecifications=None), "tagSpecifications"),
+    ("aws-cost-tag", template(tagSpecifications=[{"resourceType": "volume", "tags": TAGS}]),
+     "tagSpecifications"),
+    ("aws-cost-tag", of("lb:LoadBalancer", tags={}), "tags"),
     ("aws-cost-tag", template(tags={"team": "x"}), "tags"),
     ("aws-cost-tag", template(tags=None), "tags"),
     ("aws-long-lived-key", of("iam:User"), ""),
     ("aws-long-lived-key", of("iam:AccessKey"), ""),
     ("aws-long-lived-key", template(keyName="mine"), "keyName"),
+    ("aws-long-lived-key", of("iam:ServiceSpecificCredential"), ""),
+    ("aws-long-lived-key",
+     of("eks:NodeGroup", launchTemplate={"id": "lt-1"}, remoteAccess={"ec2SshKey": "mine"}),
+     "remoteAccess"),
+    ("aws-long-lived-key",
+     of("eks:AccessEntry", principalArn="arn:aws:iam::123456789012:user/bob"), "principalArn"),
+    ("aws-protected", of("dynamodb:Table"), ""),
+    ("aws-protected",
+     of("ecr:Repository", forceDelete=True,
+        encryptionConfigurations=[{"encryptionType": "KMS", "kmsKey": "arn:x"}]), "forceDelete"),
     ("aws-protected", of("s3:Bucket", **KEPT), ""),
     ("aws-protected", of("s3:Bucket", True, forceDestroy=True, **KEPT), "forceDestroy"),
     ("aws-protected", of("kms:Key"), ""),
@@ -226,6 +273,52 @@ def test_nodes_with_efa_stand_close_together(more: dict[str, Any], expected: boo
 @pytest.mark.fieldnote(55)
 def test_efas_group_names_itself_in_both_directions() -> None:
     assert check(efa("urn:g", "urn:g")) == []
+
+
+def test_a_node_group_without_a_template_has_what_eks_gives_it() -> None:
+    found = check([of("eks:NodeGroup")])
+    assert {f.rule for f in found} == {"aws-encryption", "aws-node-metadata"}
+    assert {f.property for f in found} == {"launchTemplate"}
+
+
+def efa_in(inside: dict[str, Any], *rules: AwsResource) -> list[AwsResource]:
+    """A node with EFA in a group of whose rules some are a part of it."""
+    group = AwsResource("ec2:SecurityGroup", "g", "urn:g", {"tags": TAGS, **inside})
+    launch = template({"networkInterfaces": ["urn:g"]}, networkInterfaces=EFA, placement=NEAR)
+    return [group, launch, *rules]
+
+
+def older(way: str, source: str | None = None, **properties: Any) -> AwsResource:
+    """A rule as the older kind of resource, whose other side is `source`, or itself."""
+    depends = {"securityGroupId": ["urn:g"]}
+    depends |= {"sourceSecurityGroupId": [source]} if source else {}
+    whole = {"type": way, "protocol": "-1", **properties}
+    return AwsResource("ec2:SecurityGroupRule", way, f"urn:{way}", whole, depends=depends)
+
+
+ITSELF = [{"protocol": "-1", "self": True, "fromPort": 0, "toPort": 0}]
+
+
+@pytest.mark.fieldnote(55)
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        (efa_in({"ingress": ITSELF, "egress": ITSELF}), []),
+        (efa_in({}, older("ingress", self=True), older("egress", self=True)), []),
+        (efa_in({"ingress": ITSELF}, older("egress", "urn:g")), []),
+        (efa_in({"ingress": ITSELF}), ["aws-efa-group"]),
+        (efa_in({"ingress": ITSELF}, older("egress", "urn:other")), ["aws-efa-group"]),
+        (efa_in({"ingress": ITSELF, "egress": [{"protocol": "-1", "cidrBlocks": OPEN}]}),
+         ["aws-efa-group"]),
+        (efa_in({"ingress": ITSELF, "egress": [{"protocol": "tcp", "self": True}]}),
+         ["aws-efa-group"]),
+        ([of("ec2:NetworkInterface", interfaceType="efa-only")], ["aws-efa-group"]),
+    ],
+)  # fmt: skip
+def test_a_group_may_name_itself_in_any_way_that_aws_has(
+    resources: list[AwsResource], expected: list[str]
+) -> None:
+    assert [f.rule for f in check(resources)] == expected
 
 
 @pytest.mark.parametrize(

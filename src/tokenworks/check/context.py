@@ -8,6 +8,7 @@ from pathlib import Path
 
 from policies import RULES, Context, Finding, aws
 from policies.model import Level, Waiver
+from tokenworks.catalog.aws import instances
 from tokenworks.catalog.aws.registries import regional
 from tokenworks.catalog.bill import bill
 from tokenworks.catalog.engines import load_engines
@@ -110,8 +111,9 @@ def _images(stack: Stack) -> Iterator[Image]:
 
 def unresolved_revisions(stack: Stack, context: Context) -> Iterator[Finding]:
     """Weights and adapters without a revision or digest yet: no object says so, and a branch can
-    move. So do node images without a release."""
+    move. So do node images without a release. And pools that no price is known for."""
     yield from _unresolved_nodes(stack, context)
+    yield from _pools_elsewhere(stack)
     for model in stack.models:
         for rule, path, message, remedy in _unresolved_in(model):
             file, line = stack.place(f"ModelRelease/{model.metadata.name}", path)
@@ -139,6 +141,32 @@ def _unresolved_nodes(stack: Stack, context: Context) -> Iterator[Finding]:
             field_name(path),
             "the release of the node images is still unresolved: nodes would take the newest",
             "replace `unresolved` by a release of awslabs/amazon-eks-ami",
+            file,
+            line,
+        )
+
+
+def _pools_elsewhere(stack: Stack) -> Iterator[Finding]:
+    """A type without a price in a region that has prices of others is not sold there, or was not
+    when they were read."""
+    aws = stack.environment.spec.cluster.aws
+    if aws is None:
+        return
+    for name, pool in stack.environment.spec.node_pools.items():
+        if pool.aws is None or instances().sold_in(
+            pool.aws.instance_type, pool.aws.purchase, aws.region
+        ):
+            continue
+        path = ("spec", "nodePools", name, "aws", "instanceType")
+        file, line = stack.place(f"Environment/{stack.name}", path)
+        yield Finding(
+            "instance-type-elsewhere",
+            "warning",
+            f"Environment {stack.name}",
+            field_name(path),
+            f"AWS's lists have no price for {pool.aws.instance_type} ({pool.aws.purchase}) in "
+            f"{aws.region}: it is probably not sold there",
+            "name another type, purchase or region, or look whether AWS has added it since",
             file,
             line,
         )

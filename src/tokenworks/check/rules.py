@@ -49,6 +49,16 @@ _OWN: Final = {
         "nothing, and requests for the adapter find no model.",
         "Write commit and `sha256sum adapter_model.safetensors` into spec.lora.adapters.",
     ),
+    "unresolved-node-release": (
+        "Node images have a release",
+        "Nodes that start later would run another kernel and driver than those beside them.",
+        "Write one of the releases of awslabs/amazon-eks-ami into spec.cluster.aws.nodeRelease.",
+    ),
+    "instance-type-elsewhere": (
+        "Pools name instance types that their region has",
+        "Nodes that AWS does not sell there never start; `up` makes everything else first.",
+        "Name another type or region. AWS adds some every month: where it has, leave it.",
+    ),
     "waiver": (
         "Waivers are owned, count until a day, and waive something",
         "An exception that nobody answers for, or that outlives its reason, hides the next fault.",

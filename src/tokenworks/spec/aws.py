@@ -27,9 +27,14 @@ def _network(value: str) -> str:
     return value
 
 
+_PRIVATE: Final = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
+"""RFC 1918. Loopback and link-local addresses are private too, and no VPC has them."""
+
+
 def _private(value: str) -> str:
-    network = ipaddress.ip_network(_network(value))
-    if not (network.is_private and 16 <= network.prefixlen <= 20):
+    network = ipaddress.IPv4Network(_network(value))
+    ours = any(network.subnet_of(ipaddress.IPv4Network(p)) for p in _PRIVATE)
+    if not (ours and 16 <= network.prefixlen <= 20):
         raise refused(
             "",
             allowed="a private network of 16 to 20 bits, such as 10.0.0.0/16",
@@ -323,7 +328,12 @@ class AwsCluster(Document):
     )
     dns: Dns | None = Field(default=None, description="Name and certificate of the gateway.")
     cost_center: Annotated[
-        str, Form(r"[\w .:/=+@-]{1,128}", "up to 128 letters, digits, blanks and .:/=+@-")
+        str,
+        Form(
+            r"(?! )[\w .:/=+@-]{1,128}(?<! )",
+            "up to 128 letters, digits, blanks within and .:/=+@-",
+            "name the team or budget that pays",
+        ),
     ] = Field(description="Who pays; a tag of every resource.")
 
 

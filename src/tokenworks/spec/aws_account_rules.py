@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tokenworks.spec.aws import AwsCluster
+from tokenworks.spec.aws import AwsCluster, AwsPool
 from tokenworks.spec.environment import Environment, NodePool
 from tokenworks.spec.problems import FieldPath, Problem
 from tokenworks.spec.sourced import Sourced
@@ -24,6 +24,11 @@ _RESERVED_LABELS: Final = re.compile(
 2026-11-30), Karpenter's CRDs the others (aws/karpenter-provider-aws v1.14.1, pkg/apis/crds)."""
 
 
+_OUR_LABELS: Final = (
+    "nvidia.com/gpu.present", "tokenworks.dev/efa", "k8s.amazonaws.com/accelerator",
+)  # fmt: skip
+
+
 def check_account(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
     """Every problem of this kind."""
     yield from _principals(environment, cluster)
@@ -32,6 +37,8 @@ def check_account(environment: Sourced[Environment], cluster: AwsCluster) -> Ite
     for name, pool in environment.document.spec.node_pools.items():
         yield from _pool_name(environment, name)
         yield from _pool_labels(environment, name, pool)
+        yield from _pool_taints(environment, name, pool)
+    yield from _reservations(environment, cluster)
 
 
 def _principals(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
@@ -111,6 +118,13 @@ def _pool_labels(environment: Sourced[Environment], name: str, pool: NodePool) -
                 "labels of your own",
                 f"use a domain of your own, such as {_POOL_LABEL}",
             )
+        elif key in _OUR_LABELS:
+            yield environment.problem(
+                path,
+                "found a label that every node gets by what it has, and device plugins go by",
+                "labels of your own",
+                "remove it",
+            )
         elif key == _POOL_LABEL and value == SYSTEM:
             yield environment.problem(
                 path,
@@ -118,3 +132,40 @@ def _pool_labels(environment: Sourced[Environment], name: str, pool: NodePool) -
                 f"any value but {SYSTEM}",
                 f"write {name}",
             )
+
+
+def _pool_taints(environment: Sourced[Environment], name: str, pool: NodePool) -> Iterator[Problem]:
+    """A tag tells the autoscaler a taint's one effect, and EKS takes each taint once."""
+    keys = [taint.key for taint in pool.taints]
+    for place, key in enumerate(keys):
+        if key in keys[:place]:
+            yield environment.problem(
+                ("spec", "nodePools", name, "taints", place, "key"),
+                f"found {key} twice",
+                "each key once: a tag tells the autoscaler one effect of it",
+                "remove one",
+            )
+
+
+def _reservations(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
+    """A reservation is of one instance type in one zone, and either a capacity block or not."""
+    seen: dict[str, tuple[str, AwsPool]] = {}
+    for name, pool in environment.document.spec.node_pools.items():
+        aws = pool.aws
+        if aws is None or aws.reservation is None:
+            continue
+        first, other = seen.setdefault(aws.reservation, (name, aws))
+        here, there = _place(aws, cluster), _place(other, cluster)
+        if here != there:
+            yield environment.problem(
+                ("spec", "nodePools", name, "aws", "reservation"),
+                f"found {aws.reservation}, which pool {first} has for {' '.join(there)}, and this "
+                f"pool is {' '.join(here)}",
+                "a reservation for one instance type, in one zone, bought in one way",
+                "name this pool's own reservation",
+            )
+
+
+def _place(aws: AwsPool, cluster: AwsCluster) -> tuple[str, ...]:
+    """What a reservation has one of."""
+    return (aws.instance_type, aws.purchase, *(aws.zones or cluster.zones))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import cast
+from typing import Any, cast
+
+import pytest
 
 from components.aws.access import kubeconfig
 from components.aws.eks import LOGS
-from components.aws.key import KeyArgs, key_policy
 from tests.components.aws.environments import ACCOUNT, built, inputs, of
 from tokenworks.catalog.aws.addons import Addon, addon_catalogue
 
@@ -61,6 +62,17 @@ def test_roles_of_one_name_on_two_paths_have_an_entry_each() -> None:
     ]  # fmt: skip
 
 
+def test_roles_of_one_name_in_two_accounts_have_an_entry_each() -> None:
+    """EKS lets roles of other accounts in as well."""
+    other = "arn:aws:iam::999999999999:role/admin"
+    found = built(access={"admins": [f"{ROLE}admin", other]})
+    entries = {e.inputs["principalArn"]: e.name for e in of(found, "eks:AccessEntry")}
+    assert entries == {
+        f"{ROLE}admin": "test-control-admin-admin",
+        other: "test-control-admin-999999999999-admin",
+    }
+
+
 def test_networks_that_may_reach_it_are_named_one_by_one() -> None:
     admins = [f"{ROLE}admin"]
     found = built(access={"admins": admins, "networks": ["172.16.0.0/16", "172.18.0.0/20"]})
@@ -82,6 +94,8 @@ def test_nodes_come_after_what_makes_them_ready_and_the_rest_after_nodes() -> No
     system = found["test-nodes-system-nodes-group"]
     assert {"test-first-vpc-cni", "test-first-kube-proxy"} <= system.depends_on
     assert "test-first-eks-pod-identity-agent" in system.depends_on
+    ways_out = {"test-foundation-network-private-us-east-1a-association"}
+    assert ways_out | {"test-foundation-endpoints-ecr-dkr"} <= system.depends_on
     assert system.name in found["test-addons-coredns"].depends_on
     assert system.name in found["test-addons-aws-ebs-csi-driver"].depends_on
 
@@ -152,12 +166,50 @@ def test_keys_stay_and_rotate() -> None:
     assert all(k.retained and k.protected and k.inputs["enableKeyRotation"] for k in keys)
 
 
-def test_a_service_uses_the_key_only_for_this_account() -> None:
-    args = KeyArgs("a", "b", ACCOUNT, {}, services=("logs.us-east-1.amazonaws.com",), roles=("r",))
-    statements = {s["Sid"]: s for s in json.loads(key_policy(args))["Statement"]}
-    assert statements["Services"]["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
-    assert statements["Grants"]["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
-    assert set(json.loads(key_policy(KeyArgs("a", "b", ACCOUNT, {})))["Statement"][0]) >= {"Sid"}
+def key_statements(name: str) -> dict[str, dict[str, Any]]:
+    policy = built()[f"test-foundation-{name}-key-key"].inputs["policy"]
+    return {s["Sid"]: s for s in json.loads(policy)["Statement"]}
+
+
+def test_each_key_is_open_to_the_services_that_it_is_for_and_no_others() -> None:
+    assert key_statements("cluster").keys() == {"Account", "Logs"}
+    assert key_statements("volumes").keys() == {"Account", "Disks", "Grants"}
+    assert key_statements("data").keys() == {"Account", "Files"}
+
+
+@pytest.mark.parametrize("key", ["cluster", "volumes", "data"])
+def test_a_keys_policy_names_no_principal_that_an_empty_account_lacks(key: str) -> None:
+    """KMS refuses the whole policy otherwise, and nothing of the environment is made."""
+    for statement in key_statements(key).values():
+        (who,) = statement["Principal"].values()
+        assert who in (f"arn:aws:iam::{ACCOUNT}:root", "*", "logs.us-east-1.amazonaws.com")
+
+
+@pytest.mark.parametrize(
+    ("key", "sid", "roles"),
+    [
+        ("volumes", "Disks", ["ForAutoScaling", "ForEC2Spot"]),
+        ("volumes", "Grants", ["ForAutoScaling", "ForEC2Spot"]),
+        ("data", "Files", ["ForFSxS3Access_*"]),
+    ],
+)
+def test_a_key_for_anybody_is_for_roles_of_aws_in_this_account(
+    key: str, sid: str, roles: list[str]
+) -> None:
+    condition = key_statements(key)[sid]["Condition"]
+    assert condition["StringEquals"]["kms:CallerAccount"] == ACCOUNT
+    allowed = condition["ArnLike"]["aws:PrincipalArn"]
+    assert [arn.rpartition("/AWSServiceRole")[2] for arn in allowed] == roles
+    assert all(arn.startswith(f"{ROLE}aws-service-role/") for arn in allowed)
+
+
+def test_keys_are_used_for_logs_of_the_account_disks_of_ec2_and_files_in_s3() -> None:
+    logs = key_statements("cluster")["Logs"]["Condition"]["ArnLike"]
+    assert logs == {"kms:EncryptionContext:aws:logs:arn": f"arn:aws:logs:us-east-1:{ACCOUNT}:*"}
+    grants = key_statements("volumes")["Grants"]["Condition"]
+    assert grants["Bool"] == {"kms:GrantIsForAWSResource": "true"}
+    files = key_statements("data")["Files"]["Condition"]["StringEquals"]
+    assert files["kms:ViaService"] == "s3.us-east-1.amazonaws.com"
 
 
 def test_the_kubeconfig_holds_no_credentials() -> None:

@@ -90,10 +90,25 @@ def test_copies_of_images_are_encrypted_immutable_and_made_by_nodes() -> None:
     template = inputs(found, "ecr:RepositoryCreationTemplate")
     assert template["imageTagMutability"] == "IMMUTABLE"
     assert template["encryptionConfigurations"][0]["encryptionType"] == "KMS"
+    assert template["customRoleArn"] == "arn:aws:test:::test-registry-maker"
     first = found["test-registry-first-pull"].inputs
     assert first["role"] == "test-node"
     (may,) = statements(first["policy"])
     assert may["Resource"] == ["arn:aws:ecr:us-east-1:123456789012:repository/kubernetes/*"]
+
+
+def test_who_makes_repositories_for_copies_may_tag_and_encrypt_them_first() -> None:
+    """ECR's own role may do neither, and the first pull of every image would fail."""
+    found = built(registryCache={"kubernetes": {"registry": "registry.k8s.io"}})
+    (trusted,) = statements(found["test-registry-maker"].inputs["assumeRolePolicy"])
+    assert trusted["Principal"] == {"Service": "ecr.amazonaws.com"}
+    make, key = statements(found["test-registry-may-make"].inputs["policy"])
+    assert {"ecr:CreateRepository", "ecr:TagResource"} <= set(make["Action"])
+    assert make["Resource"] == ["arn:aws:ecr:us-east-1:123456789012:repository/kubernetes/*"]
+    assert {"kms:CreateGrant", "kms:DescribeKey"} <= set(key["Action"])
+    assert key["Resource"] == "arn:aws:test:::test-foundation-data-key-key"
+    template = found["test-registry-kubernetes-template"]
+    assert "test-registry-may-make" in template.depends_on
 
 
 def test_registries_that_ask_for_credentials_get_a_secrets_name() -> None:
@@ -146,6 +161,16 @@ def test_karpenter_hears_of_interruptions_and_owns_its_nodes_only() -> None:
     assert policy["Own"]["Condition"] == own
     assert policy["Pass"]["Resource"].endswith(":role/test-node")
     assert "test-nodes-g6-nodes-group" not in found
+
+
+def test_karpenter_may_make_the_role_for_spot_that_an_empty_account_lacks() -> None:
+    found = built({"g6": changed(G6, manager="karpenter", minNodes=0, purchase="spot")})
+    (spot,) = [
+        s for s in statements(found["test-karpenter-controller-policy"].inputs["policy"])
+        if s["Sid"] == "Spot"
+    ]  # fmt: skip
+    assert spot["Action"] == "iam:CreateServiceLinkedRole"
+    assert spot["Condition"] == {"StringEquals": {"iam:AWSServiceName": "spot.amazonaws.com"}}
 
 
 def test_without_karpenter_there_is_no_queue() -> None:

@@ -11,6 +11,7 @@ import pulumi_kubernetes as kubernetes
 import pytest
 
 from components.aws import layers
+from components.cluster import Cluster, ClusterArgs
 from components.disks import keyed
 from components.environment import Environment
 from components.release import Release, ReleaseArgs
@@ -44,6 +45,31 @@ def test_everything_of_aws_is_of_the_environments_account_and_region(read: bool)
     assert cluster is not None
     assert ours.inputs["region"] == cluster.region
     assert json.loads(ours.inputs["allowedAccountIds"]) == [cluster.account]
+
+
+def test_the_cluster_is_used_only_while_what_runs_on_it_has_what_it_needs() -> None:
+    """A pod that starts before its identity never gets it; a Service that goes after the controller
+    of its load balancer never goes."""
+    stack = changed()
+
+    def program() -> Any:
+        made = layers.infrastructure(stack, 65532, read=False)
+        args = ClusterArgs(made.kubeconfig, None, layers.identity(stack), made.ready)
+        return Cluster("cluster", args).provider.urn
+
+    (provider,) = [r for r in run(program).values() if r.token == "pulumi:providers:kubernetes"]
+    assert provider.depends_on >= {
+        "prod-control-admin-deploy-policy",
+        "prod-control-from-0",
+        "prod-foundation-network-private-us-east-1a-association",
+        "prod-nodes-system-nodes-group",
+        "prod-nodes-entry",
+        "prod-addons-coredns",
+        "prod-controllers-aws-load-balancer-controller-association",
+        "prod-controllers-aws-load-balancer-controller-policy",
+        "prod-karpenter-controller-association",
+    }
+    assert not any("nodes-p5" in name for name in provider.depends_on), "capacity may come later"
 
 
 CLASSLESS = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "b"}}

@@ -131,6 +131,20 @@ def test_limits_are_the_documents_and_the_number_in_between_is_the_autoscalers()
     assert node_group.timeout == "60m"
 
 
+@pytest.mark.fieldnote(62)
+def test_an_update_needs_no_gpu_nodes_beyond_those_that_there_may_be() -> None:
+    """By default EKS starts new nodes first, beyond the most that quota and reservation hold."""
+    found = built()
+    strategies = {
+        pool: group(found, pool).inputs["updateConfig"] for pool in ("p5", "g6", "system")
+    }
+    assert strategies == {
+        "p5": {"maxUnavailable": 1, "updateStrategy": "MINIMAL"},
+        "g6": {"maxUnavailable": 1, "updateStrategy": "MINIMAL"},
+        "system": {"maxUnavailable": 1, "updateStrategy": "DEFAULT"},
+    }
+
+
 def test_an_empty_group_tells_the_autoscaler_what_its_nodes_would_have() -> None:
     tags = {
         t.inputs["tag"]["key"].removeprefix("k8s.io/cluster-autoscaler/node-template/"): t.inputs[

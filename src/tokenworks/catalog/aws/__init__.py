@@ -164,6 +164,20 @@ class Catalogue(Document):
         quote = self.quote(name, purchase, region)
         return None if quote is None else quote.dollars_per_hour
 
+    def sold_in(self, name: str, purchase: Purchase, region: str) -> bool:
+        """Whether an accelerated type may be had in a region: True where nothing says otherwise.
+
+        Spot and reservations are of what is sold on demand there. Lists that have no price of the
+        type anywhere, or of no type in the region, say nothing.
+        """
+        if purchase == "capacity-block":
+            there = self.prices.blocks.dollars_per_hour.get(name, {})
+            return not there or region in there
+        if self.quote(name, "on-demand", region) is not None:
+            return True
+        listed = any(self.quote(other, "on-demand", region) for other in self.accelerated)
+        return name in regional_prices().unlisted.types or not listed
+
     def quote(self, name: str, purchase: Purchase, region: str) -> Quote | None:
         """The price of one instance in a region with its source; None: not known."""
         if purchase == "capacity-block":
