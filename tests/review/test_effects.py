@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from policies.secrets import HIDDEN
 from tokenworks.review.capacity import needs
 from tokenworks.review.effects import Effect, effects
-from tokenworks.review.objects import HIDDEN, differences
+from tokenworks.review.objects import differences
 from tokenworks.review.review import renames, review
 from tokenworks.review.snapshot import Placed, Pool, Snapshot
 
