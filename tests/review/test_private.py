@@ -113,6 +113,8 @@ def test_a_credential_that_becomes_another_is_a_change_of_something_not_shown() 
             "kubernetes.io/tls",
         ),
         (config(f="token: $TOKEN"), config(f="token: ${OTHER}"), "${OTHER}"),
+        (config(key="a"), config(key="b"), "`a` → `b`"),
+        (config(f="x"), config(f="key: nvidia.com/gpu"), "key: nvidia.com/gpu"),
         (config(maxTokens="1"), config(maxTokens="2"), "`1` → `2`"),
         (
             {**workload(), "spec": {"secretName": "a", "tokenSecret": "c"}},

@@ -101,7 +101,8 @@ def _hidden(value: Any, path: Path, *, secret: bool) -> bool:
 
 def _is_key(name: str, *, data: bool) -> bool:
     """Whether a field of that name holds a credential; `secretName` and its like name one."""
-    return _credential(name) and (data or "SECRET" not in name.upper())
+    named = name.upper() != "KEY" and _credential(name)
+    return named and (data or "SECRET" not in name.upper())
 
 
 def _words(words: Sequence[Any]) -> list[Any]:
@@ -122,7 +123,7 @@ def _text(text: str) -> str:
 def _without_value(match: re.Match[str]) -> str:
     value = match["word"] or match["value"]
     name = match["flag"] or match["name"]
-    if value.startswith(_REFERENCE) or not _credential(name.strip("- \t").replace(".", "_")):
+    if value.startswith(_REFERENCE) or not _is_key(name.strip("- \t").replace(".", "_"), data=True):
         return match[0]
     return match[0].removesuffix(value) + HIDDEN
 
