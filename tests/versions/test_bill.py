@@ -83,6 +83,23 @@ def test_an_image_that_the_bill_has_not_is_found() -> None:
     assert "r.example/w:1" in rules([volume])["outside-the-bill"]
 
 
+def test_another_digest_than_the_bills_is_outside_it() -> None:
+    bills, others = (f"sha256:{letter * 64}" for letter in "ab")
+    item = Item("image", "r.example/a", "1", bills, "s", "d", "w")
+    unresolved = Item("image", "r.example/a", "1", "unresolved", "s", "d", "w")
+    release = stack(model())
+
+    def found(image: str, *catalog: Item) -> list[str]:
+        judged = check.judge(release, [pod(image)], list(catalog), [], "1.35")
+        return [f.message for f in judged if f.rule == "outside-the-bill"]
+
+    (message,) = found(f"r.example/a:1@{others}", item)
+    assert f"which the bill of versions has as {bills}" in message
+    assert found(f"r.example/a:1@{bills}", item) == []
+    assert found("r.example/a:1", item) == []
+    assert found(f"r.example/a:1@{others}", unresolved) == []
+
+
 def test_what_injection_replaces_is_no_image() -> None:
     assert "outside-the-bill" not in rules([pod("auto")])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from policies.model import Finding, Severity
@@ -23,7 +23,9 @@ def judge(
     stack: Stack, objects: Iterable[Manifest], catalog: list[Item], named: list[Item], kube: str
 ) -> list[Finding]:
     """Every problem of one environment. `kube` is its Kubernetes version."""
-    known = images([*catalog, *named]) | _regional(stack)
+    known = images([*catalog, *named])
+    for reference, pins in _regional(stack).items():
+        known.setdefault(reference, pins)
     return [
         *_outside(stack, objects, known),
         *_floating(stack, named),
@@ -31,13 +33,20 @@ def judge(
     ]
 
 
-def _regional(stack: Stack) -> set[str]:
-    """Images of the bill as the registry of the environment's region has them."""
+def _regional(stack: Stack) -> dict[str, set[str]]:
+    """Images of the bill as the registry of the region has them, and the digests that pin them."""
     aws = stack.environment.spec.cluster.aws
     if aws is None:
-        return set()
+        return {}
     each = [i for component in bill().components.values() for i in component.images.values()]
-    return {f"{regional(image, aws.region).repository}:{image.tag}" for image in each}
+    return {
+        f"{regional(image, aws.region).repository}:{image.tag}": _pins(image.digest)
+        for image in each
+    }
+
+
+def _pins(digest: str | None) -> set[str]:
+    return {digest} if digest and digest != "unresolved" else set()
 
 
 def catalog_problems(catalog: list[Item]) -> list[Finding]:
@@ -45,18 +54,28 @@ def catalog_problems(catalog: list[Item]) -> list[Finding]:
     return [*_catalog_floats(catalog), *_constraints(bill().components)]
 
 
-def _outside(stack: Stack, objects: Iterable[Manifest], known: set[str]) -> Iterator[Finding]:
-    seen: set[str] = set()
+def _outside(
+    stack: Stack, objects: Iterable[Manifest], known: Mapping[str, set[str]]
+) -> Iterator[Finding]:
+    seen: set[str] = {INJECTED}
     for item in objects:
         for image in named_images(item):
-            reference = image.partition("@")[0]
-            if reference in known or image in seen or image == INJECTED:
+            if image in seen:
                 continue
             seen.add(image)
+            reference, _, digest = image.partition("@")
+            pins = known.get(reference)
+            if pins is None:
+                what, remedy = "does not have", "add it to {} with source, date and reason"
+            elif digest and pins and digest not in pins:
+                what = f"has as {', '.join(sorted(pins))}"
+                remedy = "write the bill's digest, or correct that in {}"
+            else:
+                continue
             yield Finding(
                 "outside-the-bill", "error", _title(item), "image",
-                f"environment {stack.name} runs {image}, which the bill of versions does not have",
-                f"add it to {_BILL} with source, date and reason, or remove what names it",
+                f"environment {stack.name} runs {image}, which the bill of versions {what}",
+                f"{remedy.format(_BILL)}, or remove what names it",
             )  # fmt: skip
 
 
