@@ -104,7 +104,10 @@ def test_what_injection_replaces_is_no_image() -> None:
     assert "outside-the-bill" not in rules([pod("auto")])
 
 
-@pytest.mark.parametrize("tag", ["latest", "main", "nightly"])
+@pytest.mark.parametrize(
+    "tag",
+    ["latest", "main", "nightly", "latest-cu129", "cu129-nightly", "Latest", "stable", "v1", "3"],
+)
 def test_a_tag_that_moves_is_an_error(tag: str) -> None:
     item = Item("image", "r.example/engine", tag, "unresolved", "s", "d", "w")
     (finding,) = check.catalog_problems([item])[:1]
@@ -189,6 +192,15 @@ def test_weights_in_an_image_are_copied_by_their_digest_and_known() -> None:
     assert f"docker://{name}@{sum_} " in script([found, weights], ["x"], "m.example", ROOT, MACHINE)
     release = stack(model())
     assert check.judge(release, [pod(f"{name}@{sum_}")], [], [model_], "1.35") == []
+
+
+@pytest.mark.parametrize(
+    "tag", ["v0.26.0", "nightly-3fe1a2b4c5", "1.35", "0.5.8-cu129", "2026-01-01", "v1.2-maintained"]
+)
+def test_a_tag_that_stays_is_none(tag: str) -> None:
+    item = Item("image", "r.example/engine", tag, "unresolved", "s", "d", "w")
+    found = check.catalog_problems([item])
+    assert "floating-version" not in {finding.rule for finding in found}
 
 
 def test_a_moving_tag_is_an_error_in_documents_too() -> None:

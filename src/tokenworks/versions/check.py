@@ -12,7 +12,12 @@ from tokenworks.catalog.bill import BilledComponent, bill
 from tokenworks.spec.stack import Manifest, Stack
 from tokenworks.versions.items import INJECTED, Item, images, named_images
 
-_MOVING: Final = frozenset({"latest", "main", "master", "nightly", "edge", "dev", "stable"})
+_MOVING: Final = re.compile(
+    r"(?:.*[-_.])?(?:latest|nightly|main|master|edge)(?![-_.]?[0-9a-f]{7,40}\b)(?:[-_].*)?"
+    r"|dev|stable|v?\d+",
+    re.IGNORECASE,
+)
+"""Tags that move: `latest`, `latest-cu129`, `nightly`, `v1`; not `nightly-<commit>`."""
 _NUMBERS: Final = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 _BILL: Final = "src/tokenworks/catalog/versions.yaml"
 _SKEW: Final = 1
@@ -82,7 +87,7 @@ def _outside(
 def _floating(stack: Stack, named: list[Item]) -> Iterator[Finding]:
     local = stack.environment.spec.cluster.provider in ("local", "kind")
     for item in named:
-        if item.kind == "image" and item.version in _MOVING and item.pin == "unresolved":
+        if item.kind == "image" and _MOVING.fullmatch(item.version) and item.pin == "unresolved":
             yield _moving(item)
         elif item.pin == "unresolved" and not local and item.kind != "adapter":
             yield _unresolved(item)
@@ -90,7 +95,7 @@ def _floating(stack: Stack, named: list[Item]) -> Iterator[Finding]:
 
 def _catalog_floats(catalog: list[Item]) -> Iterator[Finding]:
     for item in catalog:
-        if item.kind == "image" and (item.version in _MOVING or not item.version):
+        if item.kind == "image" and (_MOVING.fullmatch(item.version) or not item.version):
             yield _moving(item)
         elif item.kind == "image" and item.pin == "unresolved":
             yield _unresolved(item)
