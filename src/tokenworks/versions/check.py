@@ -24,6 +24,11 @@ _SKEW: Final = 1
 """Minor releases between a cluster and the client library of what runs in it."""
 
 
+def moves(tag: str) -> bool:
+    """Whether a tag names something else tomorrow, by what it is called."""
+    return _MOVING.fullmatch(tag) is not None
+
+
 def judge(
     stack: Stack, objects: Iterable[Manifest], catalog: list[Item], named: list[Item], kube: str
 ) -> list[Finding]:
@@ -87,7 +92,7 @@ def _outside(
 def _floating(stack: Stack, named: list[Item]) -> Iterator[Finding]:
     local = stack.environment.spec.cluster.provider in ("local", "kind")
     for item in named:
-        if item.kind == "image" and _MOVING.fullmatch(item.version) and item.pin == "unresolved":
+        if item.kind == "image" and moves(item.version) and item.pin == "unresolved":
             yield _moving(item)
         elif item.pin == "unresolved" and not local and item.kind != "adapter":
             yield _unresolved(item)
@@ -95,7 +100,7 @@ def _floating(stack: Stack, named: list[Item]) -> Iterator[Finding]:
 
 def _catalog_floats(catalog: list[Item]) -> Iterator[Finding]:
     for item in catalog:
-        if item.kind == "image" and (_MOVING.fullmatch(item.version) or not item.version):
+        if item.kind == "image" and (moves(item.version) or not item.version):
             yield _moving(item)
         elif item.kind == "image" and item.pin == "unresolved":
             yield _unresolved(item)
