@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from local.toolchain import module_dir
 from tokenworks.catalog.bill import bill
@@ -245,3 +246,19 @@ def test_plain_objects_have_a_project_of_their_own(root: Path, tools: RenderTool
     ]
     application = of_kind(found, "Application")["manifests"]
     assert application["spec"]["project"] == "manifests"
+
+
+def test_alerts_read_what_argocd_tells(root: Path) -> None:
+    """A metric or label of another name would never fire."""
+    source = (
+        module_dir("github.com/argoproj/argo-cd/v3") / "controller/metrics/metrics.go"
+    ).read_text()
+    known = set(re.findall(r'"([a-z_]+)"', source))
+    (text,) = re.findall(r"```yaml\n(groups:\n.*?)```", (root / "docs/argocd.md").read_text(), re.S)
+    rules = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+    assert {rule["alert"] for rule in rules} >= {"ArgoCDOutOfSync", "ArgoCDDegraded"}
+    for rule in rules:
+        said = " ".join([rule["expr"], *rule["annotations"].values()])
+        used = set(re.findall(r"argocd_\w+", said)) | set(re.findall(r"(\w+)(?:!=|=~|=)\"", said))
+        used |= set(re.findall(r"\$labels\.(\w+)", said))
+        assert used <= known, rule["alert"]

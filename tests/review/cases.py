@@ -142,6 +142,28 @@ def crd_version(folder: Path) -> None:
 
 
 @case
+def crd_unserved(folder: Path) -> None:
+    """A version goes that nothing is stored as."""
+
+    def fewer(crd: Any) -> None:
+        crd["spec"]["versions"][0]["served"] = False
+
+    crd_bump(folder)
+    _widgets(folder, fewer)
+
+
+@case
+def credential(folder: Path) -> None:
+    """Configuration gets what looks like nothing, and is called a password."""
+
+    def more(document: Any) -> None:
+        document["data"]["guide"] += "password: correct-horse-battery\n"
+        document["data"]["adminPassword"] = "correct-horse-battery"
+
+    changed(team(folder, "manifests", "notes.yaml"), more)
+
+
+@case
 def crd_removal(folder: Path) -> None:
     """An operator goes, and its CRDs with it."""
 

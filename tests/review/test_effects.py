@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from policies.secrets import HIDDEN
 from tokenworks.review.capacity import needs
 from tokenworks.review.effects import Effect, effects
-from tokenworks.review.objects import HIDDEN, differences
+from tokenworks.review.objects import differences
 from tokenworks.review.review import renames, review
 from tokenworks.review.snapshot import Placed, Pool, Snapshot
 
@@ -73,6 +74,20 @@ def roles(*replicas: int, **pod: Any) -> dict[str, Any]:
     }
 
 
+def crd(**served: bool) -> dict[str, Any]:
+    """A CRD, the last of whose versions objects are stored as."""
+    versions = [
+        {"name": name, "served": on, "storage": name == list(served)[-1]}
+        for name, on in served.items()
+    ]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "versions": versions},
+    }
+
+
 def plain(kind: str, version: str = "v1", **more: Any) -> dict[str, Any]:
     annotations = more.pop("annotations", {})
     metadata = {"name": "x", "namespace": "n", "annotations": annotations}
@@ -90,7 +105,40 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], list[tuple[st
         [deployment(image="y")],
         [("restarts", "2 pods of 2 GPUs each, 1 at a time")],
     ),
-    "more replicas": ([deployment()], [deployment(replicas=3)], []),
+    "more replicas": (
+        [deployment()],
+        [deployment(replicas=3)],
+        [("starts", "1 pod of 2 GPUs each, more")],
+    ),
+    "fewer replicas": (
+        [deployment(replicas=4)],
+        [deployment(replicas=1)],
+        [("stops", "3 pods of 2 GPUs each, of 4")],
+    ),
+    "a release that is switched on": (
+        [deployment(replicas=0)],
+        [deployment(replicas=2, image="y")],
+        [("starts", "2 pods of 2 GPUs each")],
+    ),
+    "more replicas of another image": (
+        [deployment(replicas=1)],
+        [deployment(replicas=2, image="y")],
+        [
+            ("restarts", "2 pods of 2 GPUs each, 1 at a time"),
+            ("starts", "1 pod of 2 GPUs each, more"),
+        ],
+    ),
+    "a version of a CRD that goes": (
+        [crd(v1=True, v2=True)],
+        [crd(v2=True)],
+        [("withdraws", "version v1: what still is written or read as it gets an error")],
+    ),
+    "a version of a CRD that is kept, and not served": (
+        [crd(v1=True, v2=True)],
+        [crd(v1=False, v2=True)],
+        [("withdraws", "version v1: what still is written or read as it gets an error")],
+    ),
+    "a version of a CRD that comes": ([crd(v1=True)], [crd(v1=True, v2=True)], []),
     "a rollout that goes slower": ([deployment()], [deployment(rolling={"maxSurge": 1})], []),
     "no replica any more": (
         [deployment()],
@@ -128,7 +176,11 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], list[tuple[st
         [roles(1, 3, image="y")],
         [("restarts", "1 pod of 2 GPUs each, 3 pods of 2 GPUs each, 1 at a time")],
     ),
-    "more of a role": ([roles(1, 3)], [roles(1, 4)], []),
+    "more of a role": (
+        [roles(1, 3)],
+        [roles(1, 4)],
+        [("starts", "1 pod of 2 GPUs each, more")],
+    ),
     "a workload that comes": ([], [deployment(gpus=0)], [("starts", "2 pods")]),
     "a workload that goes": ([deployment(gpus=1)], [], [("stops", "2 pods of 1 GPU each")]),
     "a claim that goes": (

@@ -16,7 +16,7 @@ from tokenworks.review.comment import LIMIT, MARKER, comment
 
 pytestmark = [pytest.mark.helm, pytest.mark.kubeconform, pytest.mark.slow]
 REFUSED = {
-    "broken-document", "crd-removal", "crd-version", "immutable", "new-finding",
+    "broken-document", "crd-removal", "crd-unserved", "crd-version", "immutable", "new-finding",
     "rename-without-room",
 }  # fmt: skip
 """Cases whose exit code is 1."""

@@ -140,6 +140,89 @@ CASES = {
         made("PersistentVolumeClaim", "v1", spec={"resources": {"requests": {"storage": "2Gi"}}}),
         [],
     ),
+    "a claim that shrinks": (
+        made("PersistentVolumeClaim", "v1", spec={"resources": {"requests": {"storage": "1Ti"}}}),
+        made("PersistentVolumeClaim", "v1", spec={"resources": {"requests": {"storage": "999Gi"}}}),
+        ["spec.resources.requests.storage"],
+    ),
+    "a claim's size, written otherwise": (
+        made("PersistentVolumeClaim", "v1", spec={"resources": {"requests": {"storage": "1Gi"}}}),
+        made(
+            "PersistentVolumeClaim", "v1", spec={"resources": {"requests": {"storage": "1024Mi"}}}
+        ),
+        [],
+    ),
+    "where a volume lies": (
+        made("PersistentVolume", "v1", spec={"csi": {"driver": "a", "volumeHandle": "b"}}),
+        made("PersistentVolume", "v1", spec={"csi": {"driver": "a", "volumeHandle": "c"}}),
+        ["spec.csi.volumeHandle"],
+    ),
+    "from which nodes a volume is reached": (
+        made("PersistentVolume", "v1", spec={"nodeAffinity": {"required": {"a": "b"}}}),
+        made("PersistentVolume", "v1", spec={"nodeAffinity": {"required": {"a": "c"}}}),
+        ["spec.nodeAffinity.required.a"],
+    ),
+    "what of a volume may change": (
+        made(
+            "PersistentVolume", "v1", spec={"csi": {"driver": "a"}, "capacity": {"storage": "1Gi"}}
+        ),
+        made(
+            "PersistentVolume",
+            "v1",
+            spec={
+                "csi": {"driver": "a", "controllerExpandSecretRef": {"name": "x"}},
+                "capacity": {"storage": "2Gi"},
+                "persistentVolumeReclaimPolicy": "Retain",
+                "volumeMode": "Filesystem",
+                "nodeAffinity": {"required": {"a": "c"}},
+            },
+        ),
+        [],
+    ),
+    "a Pod": (
+        made("Pod", "v1", **pod(image="a")),
+        made("Pod", "v1", **pod(image="b", cpu="2", hostNetwork=True, restartPolicy="Always")),
+        ["spec.containers[c].resources.requests.cpu", "spec.hostNetwork"],
+    ),
+    "a Pod's second container": (
+        made("Pod", "v1", **pod()),
+        made("Pod", "v1", spec={"containers": [*pod()["spec"]["containers"], {"name": "d"}]}),
+        ["spec.containers[d]"],
+    ),
+    "what a quota is for": (
+        made("ResourceQuota", "v1", spec={"scopes": ["BestEffort", "Terminating"]}),
+        made("ResourceQuota", "v1", spec={"scopes": ["Terminating"]}),
+        ["spec.scopes[0]"],
+    ),
+    "what a quota is for, in another order": (
+        made("ResourceQuota", "v1", spec={"scopes": ["BestEffort", "Terminating"]}),
+        made("ResourceQuota", "v1", spec={"scopes": ["Terminating", "BestEffort"]}),
+        [],
+    ),
+    "what runs a RuntimeClass": (
+        made("RuntimeClass", "node.k8s.io/v1", handler="a"),
+        made("RuntimeClass", "node.k8s.io/v1", handler="b"),
+        ["handler"],
+    ),
+    "whose an IngressClass is": (
+        made("IngressClass", "networking.k8s.io/v1", spec={"controller": "a.b/c"}),
+        made("IngressClass", "networking.k8s.io/v1", spec={"controller": "a.b/d"}),
+        ["spec.controller"],
+    ),
+    "a driver of volumes": (
+        made("CSIDriver", "storage.k8s.io/v1", spec={}),
+        made(
+            "CSIDriver",
+            "storage.k8s.io/v1",
+            spec={"attachRequired": True, "volumeLifecycleModes": ["Ephemeral", "Persistent"]},
+        ),
+        ["spec.volumeLifecycleModes[0]"],
+    ),
+    "what kind of addresses": (
+        made("EndpointSlice", "discovery.k8s.io/v1", addressType="IPv4"),
+        made("EndpointSlice", "discovery.k8s.io/v1", addressType="IPv6"),
+        ["addressType"],
+    ),
     "a StorageClass": (
         made("StorageClass", "storage.k8s.io/v1", parameters={"a": "b"}),
         made("StorageClass", "storage.k8s.io/v1", parameters={"a": "c"}, reclaimPolicy="Delete"),
@@ -201,6 +284,24 @@ def test_a_field_that_cannot_change_is_refused_and_no_other(name: str) -> None:
     kept = copy.deepcopy((before, after))
     assert fields_of(before, after) == expected
     assert (before, after) == kept
+
+
+@pytest.mark.parametrize(
+    ("allowed", "expected"), [(True, 0), (False, 1), (None, 1)], ids=["yes", "no", "unsaid"]
+)
+def test_a_claim_grows_where_its_class_lets_it(*, allowed: bool | None, expected: int) -> None:
+    storage = made("StorageClass", "storage.k8s.io/v1", allowVolumeExpansion=allowed)
+    old, new = (
+        made(
+            "PersistentVolumeClaim",
+            "v1",
+            spec={"storageClassName": "x", "resources": {"requests": {"storage": size}}},
+        )
+        for size in ("1Gi", "2Gi")
+    )
+    found = refused([old, storage], [new, storage])
+    assert [f.field for f in found] == ["spec.resources.requests.storage"] * expected
+    assert all("StorageClass x lets none grow" in f.message for f in found)
 
 
 def crd(rule: str, *versions: tuple[str, bool]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from tests.review.repository import committed, git
 from tokenworks.cli import promote as command
 from tokenworks.cli.main import build
 from tokenworks.errors import UsageError
@@ -85,6 +86,37 @@ def test_a_kind_of_cache_is_the_releases(root: Path) -> None:
 def test_an_editors_open_file_is_no_document(root: Path) -> None:
     (document(root, "staging").parent / ".#qwen3-32b.yaml").symlink_to("nobody@nowhere")
     assert "---" in run(*KEEP, "--dry-run")
+
+
+def tree_of(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and ".git" not in path.parts
+    }
+
+
+def test_a_revert_brings_back_every_byte(root: Path) -> None:
+    git(root, "init", "--quiet")
+    committed(root)
+    before = tree_of(root)
+    source = document(root, "dev")
+    source.write_text(source.read_text().replace("0.92", "0.88"))
+    committed(root)
+    said = run(*KEEP)
+    assert "one revert" in said and "no commit has" not in said
+    committed(root)
+    git(root, "revert", "--no-edit", "HEAD", "HEAD~1")
+    assert tree_of(root) == before
+
+
+def test_changes_that_no_commit_has_are_not_lost_silently(root: Path) -> None:
+    git(root, "init", "--quiet")
+    committed(root)
+    target = document(root, "staging")
+    target.write_text(target.read_text() + "# somebody's note\n")
+    said = run(*KEEP)
+    assert "-# somebody's note" in said and "changes that no commit has" in said
 
 
 def test_a_dry_run_writes_nothing(root: Path) -> None:

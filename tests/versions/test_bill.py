@@ -88,11 +88,31 @@ def test_an_image_that_the_bill_has_not_is_found() -> None:
     assert "r.example/w:1" in rules([volume])["outside-the-bill"]
 
 
+def test_another_digest_than_the_bills_is_outside_it() -> None:
+    bills, others = (f"sha256:{letter * 64}" for letter in "ab")
+    item = Item("image", "r.example/a", "1", bills, "s", "d", "w")
+    unresolved = Item("image", "r.example/a", "1", "unresolved", "s", "d", "w")
+    release = stack(model())
+
+    def found(image: str, *catalog: Item) -> list[str]:
+        judged = check.judge(release, [pod(image)], list(catalog), [], "1.35")
+        return [f.message for f in judged if f.rule == "outside-the-bill"]
+
+    (message,) = found(f"r.example/a:1@{others}", item)
+    assert f"which the bill of versions has as {bills}" in message
+    assert found(f"r.example/a:1@{bills}", item) == []
+    assert found("r.example/a:1", item) == []
+    assert found(f"r.example/a:1@{others}", unresolved) == []
+
+
 def test_what_injection_replaces_is_no_image() -> None:
     assert "outside-the-bill" not in rules([pod("auto")])
 
 
-@pytest.mark.parametrize("tag", ["latest", "main", "nightly"])
+@pytest.mark.parametrize(
+    "tag",
+    ["latest", "main", "nightly", "latest-cu129", "cu129-nightly", "Latest", "stable", "v1", "3"],
+)
 def test_a_tag_that_moves_is_an_error(tag: str) -> None:
     item = Item("image", "r.example/engine", tag, "unresolved", "s", "d", "w")
     (finding,) = check.catalog_problems([item])[:1]
@@ -177,6 +197,15 @@ def test_weights_in_an_image_are_copied_by_their_digest_and_known() -> None:
     assert f"docker://{name}@{sum_} " in script([found, weights], ["x"], "m.example", MACHINE)
     release = stack(model())
     assert check.judge(release, [pod(f"{name}@{sum_}")], [], [model_], "1.35") == []
+
+
+@pytest.mark.parametrize(
+    "tag", ["v0.26.0", "nightly-3fe1a2b4c5", "1.35", "0.5.8-cu129", "2026-01-01", "v1.2-maintained"]
+)
+def test_a_tag_that_stays_is_none(tag: str) -> None:
+    item = Item("image", "r.example/engine", tag, "unresolved", "s", "d", "w")
+    found = check.catalog_problems([item])
+    assert "floating-version" not in {finding.rule for finding in found}
 
 
 def test_a_moving_tag_is_an_error_in_documents_too() -> None:

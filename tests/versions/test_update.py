@@ -229,8 +229,10 @@ def test_versions_that_do_not_fit_are_refused(checkout: Path) -> None:
         (["vllm", "--to", "9.9"], "has no version 9.9"),
         (["llm-d-router"], "no Go module that tells its newest release; give --to"),
         (["kube", "--to", "v1.36.0"], "local/toolchain/pins.yaml"),
-        (["llm-d-router", "--to", "v1", "--tag", "picker"], "write IMAGE=TAG"),
-        (["llm-d-router", "--to", "v1", "--tag", "x=y"], "has no such image"),
+        (["llm-d-router", "--to", "v1.2.3", "--tag", "picker"], "write IMAGE=TAG"),
+        (["llm-d-router", "--to", "v1.2.3", "--tag", "x=y"], "has no such image"),
+        (["llm-d-router", "--to", "latest"], "--to latest: moves"),
+        (["llm-d-router", "--to", "v1.2.3", "--tag", "picker=nightly"], "--tag nightly: moves"),
         (["helm", "--to", "v4.3.2", "--tag", "x=y"], "is a program and has no images"),
     ],
 )

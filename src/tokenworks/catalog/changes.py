@@ -17,7 +17,9 @@ class Fields(Document):
 
     kinds: tuple[str, ...] = Field(description="`group/Kind`.")
     fields: tuple[str, ...] = Field(description="Paths; each stands for what is below it too.")
-    but: tuple[str, ...] = Field(default=(), description="Paths below those that may change.")
+    but: tuple[str, ...] = Field(
+        default=(), description="Paths below those that may change; `*` is any entry of a list."
+    )
     source: str = Field(description="Where it was read.")
 
 
@@ -28,8 +30,9 @@ class Fixed(Fields):
         default_factory=dict[str, str | bool | None],
         description="Only where the object has this at the path; null: anything.",
     )
-    unset: dict[str, str | int] = Field(
-        default_factory=dict[str, str | int], description="What an absent field means."
+    unset: dict[str, str | bool | int | list[str]] = Field(
+        default_factory=dict[str, str | bool | int | list[str]],
+        description="What an absent field means.",
     )
     by: str = Field(description="Who refuses the change.")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -67,8 +69,26 @@ def promote(
         say(f"as in {source}, because {target} has none of its own: {', '.join(made.taken)}")
     if dry_run:
         return
+    unsaved = _unsaved(made.file)
     write(made)
-    say(f"{name} is written; next: ./tokenworks preview {target}, and commit it")
+    if unsaved:
+        say(f"{name} had changes that no commit has; what is gone of them stands above")
+    say(
+        f"{name} is written; next: ./tokenworks preview {target}, ./tokenworks render {target}, "
+        "and one commit of both, so that one revert takes all of it back"
+    )
+
+
+def _unsaved(file: Path) -> bool:
+    """Whether the file is in Git, and differs from the last commit."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", file.parent, "status", "--porcelain", "--", file],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    except OSError:  # no git, or no folder yet
+        return False
+    return bool(done.stdout) and not done.stdout.startswith("??")
 
 
 def _fields(given: list[str]) -> Iterator[tuple[str, str]]:

@@ -52,11 +52,16 @@ def update(
 
     Example: ./tokenworks versions update kueue --to v0.19.2 --dry-run
     """
+    from tokenworks.versions.check import moves  # noqa: PLC0415 - start-up time
     from tokenworks.versions.update import difference, summary, texts  # noqa: PLC0415
 
     if to is not None and not _VERSION.fullmatch(to):
         raise UsageError(f"--to {to!r}: write a version, such as v1.2.3")
     plan = _planned(name, to, _tags(tags or []))
+    # Of a module, Go has made a version of it by now.
+    for option, version in (("--to", plan.version), *(("--tag", t) for t in plan.tags.values())):
+        if moves(version):
+            raise UsageError(f"{option} {version}: moves; write a release, such as v1.2.3")
     before = texts(root())
     with _copy() as copy:
         _edit(plan, copy)

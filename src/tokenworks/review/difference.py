@@ -52,7 +52,7 @@ _SETS: Final = frozenset(
         "verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs", "policyTypes",
         "accessModes", "finalizers", "values", "ingress", "egress", "from", "to", "ports",
         "subjects", "coveredResources", "shortNames", "categories", "required", "enum", "add",
-        "drop", "operations", "apiVersions",
+        "drop", "operations", "apiVersions", "scopes", "volumeLifecycleModes", "mountOptions",
     }
 )  # fmt: skip
 """Lists whose order means nothing, though their entries have no names."""

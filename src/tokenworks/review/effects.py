@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, get_args
 
+from policies.tree import at, mapping, sequence
 from tokenworks.catalog.changes import Fields, changes
 from tokenworks.review.difference import Change
 from tokenworks.review.objects import Difference, annotations_of
@@ -14,7 +15,14 @@ from tokenworks.review.snapshot import Snapshot
 from tokenworks.review.workloads import Part, parts_of
 
 What = Literal[
-    "deletes data", "stops", "replaces nodes", "restarts", "moves requests", "starts", "leaves"
+    "deletes data",
+    "withdraws",
+    "stops",
+    "replaces nodes",
+    "restarts",
+    "moves requests",
+    "starts",
+    "leaves",
 ]
 
 
@@ -45,9 +53,7 @@ def effects(
     return tuple(sorted(all_of_them, key=lambda e: (_ORDER.index(e.what), e.subject)))
 
 
-_ORDER: Final[tuple[What, ...]] = (
-    "deletes data", "stops", "replaces nodes", "restarts", "moves requests", "starts", "leaves",
-)  # fmt: skip
+_ORDER: Final[tuple[What, ...]] = get_args(What)
 
 
 def _of_object(
@@ -86,11 +92,17 @@ def _changed(
     old = parts_of(difference.before or {}, before.pools if before else {})
     new = parts_of(difference.after or {}, after.pools if after else {})
     runs = any(part.replicas for part in new) or not new
+    ran = any(part.replicas for part in old) or not old
     restarted = restarting(difference)
-    if not runs and any(part.replicas for part in old):
+    if ran and not runs:
         yield Effect("stops", name, sizes(old))
-    elif runs and restarted:
-        yield Effect("restarts", name, _rollout(new), _reasons(restarted))
+    elif runs and not ran:
+        yield Effect("starts", name, sizes(new))
+    else:
+        if runs and restarted:
+            yield Effect("restarts", name, _rollout(new), _reasons(restarted))
+        yield from _scaled(name, old, new)
+    yield from _withdrawn(difference)
     nodes = tuple(shown(change.path) for change in _in(difference, changes().nodes))
     if nodes:
         words = "one after another, as its disruption budget allows"
@@ -98,6 +110,35 @@ def _changed(
     moved = [change for change in difference.changes if change.path[-1:] == ("weight",)]
     if difference.identity.kind == "HTTPRoute" and moved:
         yield Effect("moves requests", name, "by weight", tuple(map(_moved, moved)))
+
+
+def _scaled(name: str, old: Sequence[Part], new: Sequence[Part]) -> Iterator[Effect]:
+    """Replicas that come or go while others of the object stay."""
+    if len(old) != len(new):
+        return
+    for was, will in zip(old, new, strict=True):
+        moved = will.replicas - was.replicas
+        if moved < 0:
+            yield Effect(
+                "stops", name, f"{sizes([replace(was, replicas=-moved)])}, of {was.replicas}"
+            )
+        elif moved > 0:
+            yield Effect("starts", name, f"{sizes([replace(will, replicas=moved)])}, more")
+
+
+def _withdrawn(difference: Difference) -> Iterator[Effect]:
+    """Versions of a CRD in which objects could be written, and cannot any more."""
+    if difference.identity.kind != "CustomResourceDefinition":
+        return
+    old, new = (_served(item) for item in (difference.before, difference.after))
+    for version in sorted(old - new):
+        words = f"version {version}: what still is written or read as it gets an error"
+        yield Effect("withdraws", str(difference.identity), words)
+
+
+def _served(crd: Mapping[str, Any] | None) -> set[str]:
+    versions = map(mapping, sequence(at(crd or {}, "spec", "versions")))
+    return {str(version.get("name")) for version in versions if version.get("served") is True}
 
 
 def restarting(difference: Difference) -> tuple[Change, ...]:

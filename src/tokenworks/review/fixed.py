@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from policies.pods import pods_of
-from policies.tree import at, mapping, sequence
+from policies.tree import at, mapping, quantity, sequence
 from tokenworks.catalog.changes import Fixed, changes
 from tokenworks.review.difference import Change, values
 from tokenworks.review.objects import Difference
-from tokenworks.review.paths import ABSENT, Item, parsed, shown, value_at
+from tokenworks.review.paths import ABSENT, Item, Path, parsed, shown, value_at
 from tokenworks.spec.stack import Manifest
 
 Keys = tuple[str, ...]
@@ -25,15 +25,24 @@ _STAYS: Final = re.compile(r"self(?P<field>(?:\.\w+)?) == oldSelf(?P=field)")
 """A CRD's rule that a field stays as it is, and nothing else."""
 
 
-def fixed(difference: Difference, stay: Staying) -> Iterator[Refused]:
-    """Every change of something that cannot change, once."""
+def fixed(
+    difference: Difference, stay: Staying, classes: Mapping[str, Manifest]
+) -> Iterator[Refused]:
+    """Every change of something that cannot change, once.
+
+    Args:
+        difference: one object before and after.
+        stay: what the CRDs of both states say.
+        classes: the StorageClasses by name.
+    """
     before, after = difference.before, difference.after
     if before is None or after is None:
         return
     kind, seen = difference.identity.of_kind, set[str]()
     by_catalog = (r for entry in changes().immutable for r in _entry(kind, entry, before, after))
     by_crd = ((c, "its CRD") for path in stay.get(kind, ()) for c in _at(path, before, after))
-    for change, by in (*by_catalog, *_by_shape(kind, before, after), *by_crd):
+    by_size = _by_size(kind, before, after, classes)
+    for change, by in (*by_catalog, *_by_shape(kind, before, after), *by_crd, *by_size):
         if shown(change.path) not in seen:
             seen.add(shown(change.path))
             yield change, by
@@ -46,7 +55,14 @@ def _entry(kind: str, entry: Fixed, before: Manifest, after: Manifest) -> Iterat
     for field in entry.fields:
         path = parsed(field)
         for change in values(value_at(old, path), value_at(new, path), path):
-            yield change, entry.by
+            if not any(_matches(change.path, parsed(but)) for but in entry.but):
+                yield change, entry.by
+
+
+def _matches(path: Path, pattern: Keys) -> bool:
+    """Whether a path is that of the pattern, or below it; `*` is any entry of a list."""
+    pairs = zip(path, pattern, strict=False)
+    return len(path) >= len(pattern) and all(part in ("*", one) for one, part in pairs)
 
 
 def _applies(entry: Fixed, before: Manifest, after: Manifest) -> bool:
@@ -83,6 +99,32 @@ def _at(path: Keys, before: Manifest, after: Manifest) -> Iterator[Change]:
     old, new = value_at(before, path), value_at(after, path)
     if old is not ABSENT and new is not ABSENT:
         yield from values(old, new, path)
+
+
+_SIZE: Final = ("spec", "resources", "requests", "storage")
+
+
+def _by_size(
+    kind: str, before: Manifest, after: Manifest, classes: Mapping[str, Manifest]
+) -> Iterator[Refused]:
+    """Claims never shrink, and grow where their class lets them.
+
+    Read in k8s.io/kubernetes v1.35.4: ValidatePersistentVolumeClaimUpdate, and
+    plugin/pkg/admission/storage/persistentvolume/resize. Of a class that is not among the objects
+    nothing is known.
+    """
+    if kind != "/PersistentVolumeClaim":
+        return
+    found = [value_at(item, _SIZE) for item in (before, after)]
+    old, new = map(quantity, found)
+    if old is None or new is None or old == new:
+        return
+    used = classes.get(str(at(before, "spec", "storageClassName")))
+    if new < old:
+        yield Change(_SIZE, *found), "the API server, since claims never shrink,"
+    elif used is not None and used.get("allowVolumeExpansion") is not True:
+        name = at(used, "metadata", "name")
+        yield Change(_SIZE, *found), f"the API server, since StorageClass {name} lets none grow,"
 
 
 # --- pods that a queue counts -----------------------------------------------

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
-from policies.secrets import names_secret
 from policies.tree import at, mapping
 from tokenworks.review.difference import Change, changes
-from tokenworks.review.paths import ABSENT, Item, Path
+from tokenworks.review.private import without
 from tokenworks.review.snapshot import Placed, Snapshot
 from tokenworks.spec.stack import Manifest
-
-HIDDEN: Final = "(not shown)"
-_OPEN: Final = (
-    ("type",), ("immutable",), ("apiVersion",), ("metadata", "name"), ("metadata", "labels"),
-)  # fmt: skip
-"""What of a Secret may be shown."""
 
 
 @dataclass(frozen=True, order=True)
@@ -89,23 +82,7 @@ def _by_identity(objects: Iterable[Placed]) -> Mapping[Identity, Placed]:
 def _changes(identity: Identity, before: Manifest, after: Manifest) -> tuple[Change, ...]:
     found = changes(before, after)
     secret = identity.of_kind == "/Secret"
-    return tuple(_hidden(c) if _is_secret(c.path, secret=secret) else c for c in found)
-
-
-def _is_secret(path: Path, *, secret: bool) -> bool:
-    """Whether the values at the path are nobody's business."""
-    if secret and not any(path[: len(open_)] == open_ for open_ in _OPEN):
-        return True
-    names = [part.name for part in path if isinstance(part, Item)]
-    return "env" in path and any(names_secret(name) for name in names)
-
-
-def _hidden(change: Change) -> Change:
-    return replace(
-        change,
-        before=change.before if change.before is ABSENT else HIDDEN,
-        after=change.after if change.after is ABSENT else HIDDEN,
-    )
+    return tuple(without(change, secret=secret) for change in found)
 
 
 def annotations_of(manifest: Manifest) -> Mapping[str, Any]:

@@ -38,10 +38,17 @@ def refusals(
     if before is None or after is None:
         return Refusals()
     stay = fields_that_stay([*before.manifests, *after.manifests])
+    classes = {
+        str(at(item, "metadata", "name")): item
+        for item in after.manifests
+        if item.get("kind") == "StorageClass"
+    }
     refused: list[Finding] = []
     for difference in found:
         refused += _crd(difference)
-        refused += [_immutable(difference, change, by) for change, by in fixed(difference, stay)]
+        refused += [
+            _immutable(difference, change, by) for change, by in fixed(difference, stay, classes)
+        ]
     kept = _not_waived(refused, after)
     return Refusals(tuple(kept), tuple(finding for finding in refused if finding not in kept))
 

@@ -14,6 +14,7 @@ from tokenworks.review.difference import Change, values
 from tokenworks.review.effects import Effect, effects
 from tokenworks.review.findings import Verdicts, verdicts
 from tokenworks.review.objects import Difference, differences
+from tokenworks.review.private import without
 from tokenworks.review.refusals import refusals
 from tokenworks.review.snapshot import Snapshot
 
@@ -103,7 +104,7 @@ def review(name: str, before: Snapshot | None, after: Snapshot | None) -> Review
 
 def _infrastructure(before: Snapshot | None, after: Snapshot | None) -> tuple[Change, ...]:
     old, new = (dict(s.infrastructure) if s else dict[str, Any]() for s in (before, after))
-    return tuple(values(old, new, ()))
+    return tuple(without(change, secret=False) for change in values(old, new, ()))
 
 
 def renames(found: Sequence[Difference]) -> Iterator[tuple[str, str]]:

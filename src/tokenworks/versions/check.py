@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from policies.model import Finding, Severity
@@ -12,18 +12,30 @@ from tokenworks.catalog.bill import BilledComponent, bill
 from tokenworks.spec.stack import Manifest, Stack
 from tokenworks.versions.items import INJECTED, Item, images, named_images
 
-_MOVING: Final = frozenset({"latest", "main", "master", "nightly", "edge", "dev", "stable"})
+_MOVING: Final = re.compile(
+    r"(?:.*[-_.])?(?:latest|nightly|main|master|edge)(?![-_.]?[0-9a-f]{7,40}\b)(?:[-_].*)?"
+    r"|dev|stable|v?\d+",
+    re.IGNORECASE,
+)
+"""Tags that move: `latest`, `latest-cu129`, `nightly`, `v1`; not `nightly-<commit>`."""
 _NUMBERS: Final = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 _BILL: Final = "src/tokenworks/catalog/versions.yaml"
 _SKEW: Final = 1
 """Minor releases between a cluster and the client library of what runs in it."""
 
 
+def moves(tag: str) -> bool:
+    """Whether a tag names something else tomorrow, by what it is called."""
+    return _MOVING.fullmatch(tag) is not None
+
+
 def judge(
     stack: Stack, objects: Iterable[Manifest], catalog: list[Item], named: list[Item], kube: str
 ) -> list[Finding]:
     """Every problem of one environment. `kube` is its Kubernetes version."""
-    known = images([*catalog, *named]) | _regional(stack)
+    known = images([*catalog, *named])
+    for reference, pins in _regional(stack).items():
+        known.setdefault(reference, pins)
     return [
         *_outside(stack, objects, known),
         *_floating(stack, named),
@@ -31,13 +43,20 @@ def judge(
     ]
 
 
-def _regional(stack: Stack) -> set[str]:
-    """Images of the bill as the registry of the environment's region has them."""
+def _regional(stack: Stack) -> dict[str, set[str]]:
+    """Images of the bill as the registry of the region has them, and the digests that pin them."""
     aws = stack.environment.spec.cluster.aws
     if aws is None:
-        return set()
+        return {}
     each = [i for component in bill().components.values() for i in component.images.values()]
-    return {f"{regional(image, aws.region).repository}:{image.tag}" for image in each}
+    return {
+        f"{regional(image, aws.region).repository}:{image.tag}": _pins(image.digest)
+        for image in each
+    }
+
+
+def _pins(digest: str | None) -> set[str]:
+    return {digest} if digest and digest != "unresolved" else set()
 
 
 def catalog_problems(catalog: list[Item]) -> list[Finding]:
@@ -45,25 +64,35 @@ def catalog_problems(catalog: list[Item]) -> list[Finding]:
     return [*_catalog_floats(catalog), *_constraints(bill().components)]
 
 
-def _outside(stack: Stack, objects: Iterable[Manifest], known: set[str]) -> Iterator[Finding]:
-    seen: set[str] = set()
+def _outside(
+    stack: Stack, objects: Iterable[Manifest], known: Mapping[str, set[str]]
+) -> Iterator[Finding]:
+    seen: set[str] = {INJECTED}
     for item in objects:
         for image in named_images(item):
-            reference = image.partition("@")[0]
-            if reference in known or image in seen or image == INJECTED:
+            if image in seen:
                 continue
             seen.add(image)
+            reference, _, digest = image.partition("@")
+            pins = known.get(reference)
+            if pins is None:
+                what, remedy = "does not have", "add it to {} with source, date and reason"
+            elif digest and pins and digest not in pins:
+                what = f"has as {', '.join(sorted(pins))}"
+                remedy = "write the bill's digest, or correct that in {}"
+            else:
+                continue
             yield Finding(
                 "outside-the-bill", "error", _title(item), "image",
-                f"environment {stack.name} runs {image}, which the bill of versions does not have",
-                f"add it to {_BILL} with source, date and reason, or remove what names it",
+                f"environment {stack.name} runs {image}, which the bill of versions {what}",
+                f"{remedy.format(_BILL)}, or remove what names it",
             )  # fmt: skip
 
 
 def _floating(stack: Stack, named: list[Item]) -> Iterator[Finding]:
     local = stack.environment.spec.cluster.provider in ("local", "kind")
     for item in named:
-        if item.kind == "image" and item.version in _MOVING and item.pin == "unresolved":
+        if item.kind == "image" and moves(item.version) and item.pin == "unresolved":
             yield _moving(item)
         elif item.pin == "unresolved" and not local and item.kind != "adapter":
             yield _unresolved(item)
@@ -71,7 +100,7 @@ def _floating(stack: Stack, named: list[Item]) -> Iterator[Finding]:
 
 def _catalog_floats(catalog: list[Item]) -> Iterator[Finding]:
     for item in catalog:
-        if item.kind == "image" and (item.version in _MOVING or not item.version):
+        if item.kind == "image" and (moves(item.version) or not item.version):
             yield _moving(item)
         elif item.kind == "image" and item.pin == "unresolved":
             yield _unresolved(item)

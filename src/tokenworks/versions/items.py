@@ -56,11 +56,19 @@ def named_by(stack: Stack) -> list[Item]:
     return _sorted(found)
 
 
-def images(items: list[Item]) -> set[str]:
-    """References `repository:tag` of those that are images, weights in images too."""
-    found = {_reference(item) for item in items if item.kind == "image"}
-    weights = {item.name for item in items if item.kind == "model"}
-    return found | {name.removeprefix("oci://") for name in weights if name.startswith("oci://")}
+def images(items: Iterable[Item]) -> dict[str, set[str]]:
+    """References `repository:tag` of those that are images, weights in images too; of each, the
+    digests that pin it, none where one of them is `unresolved`."""
+    found, open_ = dict[str, set[str]](), set[str]()
+    for item in items:
+        weights = item.kind == "model" and item.name.startswith("oci://")
+        if item.kind != "image" and not weights:
+            continue
+        reference = _reference(item).removeprefix("oci://")
+        found.setdefault(reference, set()).add(item.pin)
+        if item.pin == "unresolved":
+            open_.add(reference)
+    return {name: set[str]() if name in open_ else pins for name, pins in found.items()}
 
 
 def needed(objects: Iterable[Manifest], items: list[Item], named: list[Item]) -> list[Item]:

@@ -3,8 +3,8 @@
 local conditions = (obj.status or {}).conditions
 local finished = condition(conditions, "Finished")
 if finished ~= nil and finished.status == "True" then
-  if finished.reason == "Failed" then
-    return answer("Degraded", said(finished, "its pods failed"))
+  if finished.reason == "Failed" or finished.reason == "OutOfSync" then
+    return answer("Degraded", said(finished, "its pods failed, or are not those that it counted"))
   end
   return answer("Healthy", said(finished, "finished"))
 end
