@@ -11,8 +11,9 @@ import pulumi_aws as aws
 
 from components.aws.common import Tags, named
 from components.aws.launch import LaunchArgs, launch_template
+from tokenworks.spec.aws import NODE_TEMPLATE
 
-_TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template"
+_TEMPLATE: Final = NODE_TEMPLATE
 _EFFECTS: Final = {
     "NoSchedule": "NO_SCHEDULE",
     "PreferNoSchedule": "PREFER_NO_SCHEDULE",
@@ -125,7 +126,8 @@ class NodeGroup(pulumi.ComponentResource):
 
 def _slug(key: str) -> str:
     """What the tag says of a node, as a part of a name."""
-    return key.removeprefix(f"{_TEMPLATE}/").replace("/", "-")
+    kind, _, what = key.removeprefix(f"{_TEMPLATE}/").partition("/")
+    return f"{kind}-{what}"
 
 
 def _autoscaling_group(resources: Sequence[aws.eks.outputs.NodeGroupResource]) -> str:

@@ -87,7 +87,9 @@ class Checker:
     ) -> Iterator[Failure]:
         members = {_plain(name): member["shape"] for name, member in shape["members"].items()}
         for name, item in value.items():
-            member = members.get(_plain(name)) or members.get(_plain(name).rstrip("s"))
+            plain = _plain(name)
+            spelt = (plain, plain.rstrip("s"), f"{plain}s")
+            member = next((members[each] for each in spelt if each in members), None)
             if member is not None:
                 below = f"{path}.{name}" if path else name
                 yield from self._value(item, shapes[member], shapes, below)
@@ -102,6 +104,9 @@ class Checker:
             for place, part in enumerate(cast("list[Any]", value)):
                 yield from self._value(part, item, shapes, f"{path}[{place}]")
         elif isinstance(value, dict):
+            if shape["type"] == "list":
+                # One of those that the call takes many of.
+                shape = shapes[shape["member"]["shape"]]
             if shape["type"] == "structure":
                 yield from self._structure(cast("dict[str, Any]", value), shape, shapes, path)
         elif shape["type"] in ("string", "integer", "long"):

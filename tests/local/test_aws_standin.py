@@ -224,6 +224,13 @@ def test_what_is_listed_is_sourced_sorted_and_known_to_the_sdk(token: str) -> No
         assert _known(token, path), f"{token} has no {path}"
 
 
+@pytest.mark.parametrize(("length", "refused"), [(128, False), (129, True)])
+def test_one_tag_of_a_group_is_checked_as_those_of_its_call(length: int, refused: bool) -> None:
+    tag = {"key": "k" * length, "value": "v", "propagateAtLaunch": False}
+    found = of_services("aws:autoscaling/tag:Tag", {"autoscalingGroupName": "x", "tag": tag})
+    assert ("tag.key" in found) is refused
+
+
 ROLE = "aws:iam/role:Role"
 
 

@@ -125,9 +125,9 @@ def test_another_instance_type_updates_the_template(baseline: Baseline, tmp_path
 def test_efa_needs_one_zone_and_a_group_of_its_own(baseline: Baseline, tmp_path: Path) -> None:
     """The node group moves into one zone, which only a new one can."""
     assert after(baseline, tmp_path, efa) == [
-        "create aws:autoscaling/tag:Tag prod-nodes-g6e-nodes-label-tokenworks.dev-efa",
+        "create aws:autoscaling/tag:Tag prod-nodes-g6e-nodes-label-tokenworks.dev/efa",
         "create aws:autoscaling/tag:Tag prod-nodes-g6e-nodes-resources-hugepages-2Mi",
-        "create aws:autoscaling/tag:Tag prod-nodes-g6e-nodes-resources-vpc.amazonaws.com-efa",
+        "create aws:autoscaling/tag:Tag prod-nodes-g6e-nodes-resources-vpc.amazonaws.com/efa",
         "create aws:ec2/placementGroup:PlacementGroup prod-nodes-g6e-placement-group",
         "create tokenworks:aws:PlacementGroup prod-nodes-g6e-placement",
         "replace aws:eks/nodeGroup:NodeGroup prod-nodes-g6e-nodes-group",
@@ -137,12 +137,12 @@ def test_efa_needs_one_zone_and_a_group_of_its_own(baseline: Baseline, tmp_path:
 
 def test_another_pool_touches_no_other(baseline: Baseline, tmp_path: Path) -> None:
     assert after(baseline, tmp_path, another_pool) == [
-        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-label-k8s.amazonaws.com-accelerator",
-        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-label-nvidia.com-gpu.present",
-        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-label-tokenworks.dev-pool",
+        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-label-k8s.amazonaws.com/accelerator",
+        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-label-nvidia.com/gpu.present",
+        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-label-tokenworks.dev/pool",
         "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-resources-ephemeral-storage",
-        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-resources-nvidia.com-gpu",
-        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-taint-nvidia.com-gpu",
+        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-resources-nvidia.com/gpu",
+        "create aws:autoscaling/tag:Tag prod-nodes-extra-nodes-taint-nvidia.com/gpu",
         "create aws:ec2/launchTemplate:LaunchTemplate prod-nodes-extra-nodes-template",
         "create aws:eks/nodeGroup:NodeGroup prod-nodes-extra-nodes-group",
         "create tokenworks:aws:GpuPool prod-nodes-extra",

@@ -14,6 +14,11 @@ from tokenworks.spec.common import Between, Document, Form, Size, quantity_value
 NODE_DISKS: Final = "/mnt/k8s-disks/0"
 """Where the accelerated images mount the array of a node's NVMe disks."""
 
+NODE_TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template"
+"""Begins the keys of tags that tell the autoscaler what a node of an empty group has."""
+LONGEST_TAG: Final = 128
+"""Characters of the key of a tag."""
+
 KubernetesVersion = Literal["1.34", "1.35", "1.36"]
 
 

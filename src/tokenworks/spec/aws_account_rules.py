@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tokenworks.spec.aws import AwsCluster, AwsPool
+from tokenworks.spec.aws import LONGEST_TAG, NODE_TEMPLATE, AwsCluster, AwsPool
 from tokenworks.spec.environment import Environment, NodePool
 from tokenworks.spec.problems import FieldPath, Problem
 from tokenworks.spec.sourced import Sourced
@@ -38,6 +38,7 @@ def check_account(environment: Sourced[Environment], cluster: AwsCluster) -> Ite
         yield from _pool_name(environment, name)
         yield from _pool_labels(environment, name, pool)
         yield from _pool_taints(environment, name, pool)
+        yield from _tags(environment, name, pool)
     yield from _reservations(environment, cluster)
 
 
@@ -131,6 +132,26 @@ def _pool_labels(environment: Sourced[Environment], name: str, pool: NodePool) -
                 f"found {SYSTEM}, by which operators find the nodes without GPUs",
                 f"any value but {SYSTEM}",
                 f"write {name}",
+            )
+
+
+def _tags(environment: Sourced[Environment], name: str, pool: NodePool) -> Iterator[Problem]:
+    """Labels and taints of a node group are told the autoscaler by tags, whose keys hold theirs."""
+    if pool.aws is None or pool.aws.manager != "node-group":
+        return
+    given: list[tuple[FieldPath, str, str]] = [
+        *((("labels", key), key, "label") for key in pool.labels),
+        *((("taints", n, "key"), taint.key, "taint") for n, taint in enumerate(pool.taints)),
+    ]
+    for path, key, kind in given:
+        most = LONGEST_TAG - len(f"{NODE_TEMPLATE}/{kind}/")
+        if len(key) > most:
+            yield environment.problem(
+                ("spec", "nodePools", name, *path),
+                f"found {len(key)} characters, and the tag that tells the autoscaler of it has "
+                f"{LONGEST_TAG} at most",
+                f"at most {most}",
+                "shorten it, or choose manager karpenter",
             )
 
 

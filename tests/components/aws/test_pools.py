@@ -238,6 +238,13 @@ def test_an_added_pool_changes_no_other() -> None:
     assert all("-g6" in n for n in after.keys() - before.keys())
 
 
+def test_labels_that_differ_by_a_slash_have_a_tag_each() -> None:
+    labels = {"team-a/x.y": "1", "team/a-x.y": "2", "team-a-x.y": "3"}
+    tags = of(built({"g6": {**G6, "labels": labels}}), "autoscaling:Tag")
+    told = {t.inputs["tag"]["value"] for t in tags if "/label/team" in t.inputs["tag"]["key"]}
+    assert told == {"1", "2", "3"}
+
+
 def test_one_tag_more_leaves_the_others_what_they_are() -> None:
     """A resource that took over another's key would have it deleted by the old one."""
 
