@@ -17,6 +17,7 @@ from tokenworks.check.context import context_of
 from tokenworks.render.aws import plan_of
 from tokenworks.render.aws.gpu_operator import gpu_operator
 from tokenworks.render.aws.node_software import node_software
+from tokenworks.render.aws.plan import GPU
 from tokenworks.render.helm import RenderTools
 from tokenworks.spec.stack import Stack
 
@@ -50,6 +51,8 @@ def daemons(stack: Stack, tools: RenderTools) -> dict[str, dict[str, Any]]:
 
 OURS = {"nvidia-device-plugin", "efa-device-plugin", "dcgm-exporter", "gpu-feature-discovery"}
 WORKER = "node-feature-discovery-worker"
+CLAIMS = "dra-driver-nvidia-gpu-kubelet-plugin"
+READER = "node-software-dcgm-exporter"
 
 
 @pytest.mark.fieldnote(58)
@@ -62,6 +65,50 @@ def test_each_part_has_one_owner(tools: RenderTools) -> None:
 def test_what_another_owner_installs_is_left_to_it(tools: RenderTools) -> None:
     assert set(daemons(changed(**OPERATOR), tools)) == {"efa-device-plugin"}
     assert node_software(changed(**OPERATOR, efa="dra"), tools) == []
+
+
+def claimed() -> Stack:
+    """prod with GPUs through dynamic resource allocation."""
+    return aws_stacks.changed({"nodeSoftware": {"gpus": "dra"}, "kubernetesVersion": "1.36"})
+
+
+def named(kind: str, stack: Stack, tools: RenderTools) -> dict[str, dict[str, Any]]:
+    return {o["metadata"]["name"]: o for o in objects(stack, tools) if o["kind"] == kind}
+
+
+@pytest.mark.fieldnote(58)
+def test_a_driver_of_claims_takes_the_place_of_the_plugin(tools: RenderTools) -> None:
+    """What engines ask for stays the same: a class says that it serves nvidia.com/gpu."""
+    found = daemons(claimed(), tools)
+    assert set(found) == {*OURS, WORKER, CLAIMS} - {"nvidia-device-plugin"}
+    assert CLAIMS not in daemons(changed(), tools)
+    assert found[CLAIMS]["nodeSelector"] == {"nvidia.com/gpu.present": "true"}
+    assert "affinity" not in found[CLAIMS]
+    assert found[CLAIMS]["tolerations"] == TOLERATED
+    names = [c["name"] for c in found[CLAIMS]["containers"]]
+    assert names == ["gpus"], "nobody claims channels between nodes"
+    classes = named("DeviceClass", claimed(), tools)
+    served = {name: o["spec"].get("extendedResourceName") for name, o in classes.items()}
+    assert [name for name, resource in served.items() if resource == GPU] == ["gpu.nvidia.com"]
+    assert named("DeviceClass", changed(), tools) == {}
+
+
+def test_whose_a_claimed_gpu_is_the_exporter_reads_from_the_api_server(tools: RenderTools) -> None:
+    pod = daemons(claimed(), tools)["dcgm-exporter"]
+    (container,) = pod["containers"]
+    assert {"name": "KUBERNETES_ENABLE_DRA", "value": "true"} in container["env"]
+    assert pod["automountServiceAccountToken"] is True
+    (subject,) = named("ClusterRoleBinding", claimed(), tools)[READER]["subjects"]
+    assert subject["name"] == pod["serviceAccountName"]
+    rules = named("ClusterRole", claimed(), tools)[READER]["rules"]
+    assert {r for rule in rules for r in rule["resources"]} == {"pods", "resourceslices"}
+    assert {v for rule in rules for v in rule["verbs"]} == {"get", "list", "watch"}
+    (policy,) = named("NetworkPolicy", claimed(), tools).values()
+    ports = {p["port"] for rule in policy["spec"]["egress"] for p in rule["ports"]}
+    assert ports == {443, 53}
+    alone = daemons(changed(), tools)["dcgm-exporter"]
+    assert alone["automountServiceAccountToken"] is False
+    assert READER not in named("ClusterRole", changed(), tools)
 
 
 def test_the_operator_installs_what_is_given_to_it_and_no_driver() -> None:

@@ -194,7 +194,9 @@ class NodeSoftware(Document):
         default="image", description="Container toolkit and RuntimeClass."
     )
     gpus: Literal["device-plugin", "gpu-operator", "dra"] = Field(
-        default="device-plugin", description="What offers GPUs to pods."
+        default="device-plugin",
+        description="What offers GPUs to pods; dra: NVIDIA's driver for dynamic resource "
+        "allocation, with Kubernetes 1.36, in node groups of a fixed size.",
     )
     efa: Literal["device-plugin", "dra"] = Field(
         default="device-plugin", description="What offers EFA interfaces to pods."

@@ -306,13 +306,53 @@ def _dynamic_resources(environment: Sourced[Environment], cluster: AwsCluster) -
             "device-plugin",
             "write device-plugin",
         )
-    if software.gpus == "dra" and pools:
+    if software.gpus == "dra":
+        yield from _gpu_claims(environment, cluster)
+
+
+_CLAIMS_SINCE: Final = (1, 36)
+"""The Kubernetes that serves requests for nvidia.com/gpu by a DeviceClass (KEP-5004, on by default:
+pkg/features/kube_features.go of Kubernetes v1.37.0, read 2026-12-01)."""
+
+
+def _gpu_claims(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:
+    """GPUs through dynamic resource allocation: nodes then offer no number of them, which is what
+    Karpenter, the cluster autoscaler and Kueue's topologies count."""
+    version = cluster.kubernetes_version
+    if tuple(map(int, version.split("."))) < _CLAIMS_SINCE:
         yield environment.problem(
-            (*path, "gpus"),
-            "found dra, but engines ask for nvidia.com/gpu, which a device plugin alone offers",
+            (*_CLUSTER, "nodeSoftware", "gpus"),
+            f"found dra, but engines ask for nvidia.com/gpu, which in Kubernetes {version} a "
+            "device plugin alone offers",
             "device-plugin, gpu-operator",
-            "name one of these",
+            'name one of these, or write kubernetesVersion: "1.36"',
         )
+    for name, pool in sorted(environment.document.spec.node_pools.items()):
+        path: FieldPath = ("spec", "nodePools", name)
+        if pool.aws is not None and pool.aws.manager == "karpenter":
+            yield environment.problem(
+                (*path, "aws", "manager"),
+                "found karpenter, which waits for the number of GPUs that a node offers, and with "
+                "nodeSoftware.gpus: dra none offers one",
+                "node-group",
+                "write node-group, or gpus: device-plugin",
+            )
+        elif pool.aws is not None and pool.aws.min_nodes != pool.nodes:
+            yield environment.problem(
+                (*path, "aws", "minNodes"),
+                f"found {pool.aws.min_nodes}, but the cluster autoscaler counts the GPUs that "
+                "nodes offer, and with nodeSoftware.gpus: dra none offers a number",
+                f"{pool.nodes}, as many as `nodes`",
+                f"write minNodes: {pool.nodes}, or gpus: device-plugin",
+            )
+        if pool.topology:
+            yield environment.problem(
+                (*path, "topology"),
+                "found levels, but Kueue counts the GPUs that nodes offer when it looks for a "
+                "place in them, and with nodeSoftware.gpus: dra none offers a number",
+                None,
+                "remove topology, or write gpus: device-plugin",
+            )
 
 
 def _hostname(environment: Sourced[Environment], cluster: AwsCluster) -> Iterator[Problem]:

@@ -32,6 +32,7 @@ _INTERFACES: Final = Folder("/dev/infiniband")
 """Where the plugin finds EFA's devices; without it there are none to offer."""
 _DISCOVERY: Final = "node-feature-discovery"
 _DISCOVERY_CRDS: Final = f"{_DISCOVERY}-crds"
+_DRIVER: Final = "dra-driver-nvidia-gpu"
 _METRICS_PORT: Final = 9400
 # A node whose driver is still loading must not end a plugin for ever.
 _PATIENCE: Final = {"name": "FAIL_ON_INIT_ERROR", "value": "false"}
@@ -42,7 +43,7 @@ def node_software(stack: Stack, tools: RenderTools) -> list[Release]:
     plan = plan_of(stack)
     found: list[Release] = []
     needs: tuple[str, ...] = ()
-    objects = _plugins(plan)
+    objects = _plugins(plan, tools)
     if plan.pools and plan.spec.node_software.metrics == "dcgm-exporter":
         objects += _metrics(plan)
     if plan.pools and plan.spec.node_software.labels == "feature-discovery":
@@ -60,10 +61,12 @@ def node_software(stack: Stack, tools: RenderTools) -> list[Release]:
 # Device plugins
 
 
-def _plugins(plan: AwsPlan) -> list[Manifest]:
+def _plugins(plan: AwsPlan, tools: RenderTools) -> list[Manifest]:
     software, objects = plan.spec.node_software, list[Manifest]()
     if plan.pools and software.gpus == "device-plugin":
         objects.append(_nvidia(plan))
+    if plan.pools and software.gpus == "dra":
+        objects += chart_objects(_DRIVER, driver_values(plan), tools)
     if plan.has_efa and software.efa == "device-plugin":
         objects.append(_efa(plan))
     return objects
@@ -73,6 +76,22 @@ def _nvidia(plan: AwsPlan) -> Manifest:
     image = image_reference(bill().image("nvidia-device-plugin", "plugin"))
     container: dict[str, Any] = {"name": "plugin", "image": image, "env": [_PATIENCE]}
     return daemon_set(Daemon("nvidia-device-plugin", container, GPU_LABEL, plan.pools, (_SOCKETS,)))
+
+
+def driver_values(plan: AwsPlan) -> dict[str, Any]:
+    """Values of the chart whose DeviceClass serves requests for nvidia.com/gpu."""
+    values = _charted(_DRIVER, "plugin")
+    values["kubeletPlugin"] |= {
+        "nodeSelector": {GPU_LABEL: "true"}, "tolerations": tolerations(plan.pools),
+    }  # fmt: skip
+    return values
+
+
+def _charted(key: str, image: str) -> dict[str, Any]:
+    """Our values of an upstream chart, with the image of the bill."""
+    values, billed = upstream_values(key), bill().image(key, image)
+    tag = image_reference(billed).removeprefix(f"{billed.repository}:")
+    return {**values, "image": {"repository": billed.repository, "tag": tag}}
 
 
 def _efa(plan: AwsPlan) -> Manifest:
@@ -92,6 +111,11 @@ def _efa(plan: AwsPlan) -> Manifest:
 def _metrics(plan: AwsPlan) -> list[Manifest]:
     """The exporter, by which pods and their GPUs are told together, and who may ask it."""
     name = "dcgm-exporter"
+    env: list[dict[str, Any]] = [
+        {"name": "DCGM_EXPORTER_KUBERNETES", "value": "true"},
+        {"name": "DCGM_EXPORTER_LISTEN", "value": f":{_METRICS_PORT}"},
+        {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+    ]
     probe = {
         "httpGet": {"path": "/health", "port": _METRICS_PORT}, "timeoutSeconds": 5,
         "initialDelaySeconds": 45,
@@ -99,18 +123,58 @@ def _metrics(plan: AwsPlan) -> list[Manifest]:
     container = {
         "name": "exporter",
         "image": image_reference(bill().image(name, "exporter")),
-        "env": [
-            {"name": "DCGM_EXPORTER_KUBERNETES", "value": "true"},
-            {"name": "DCGM_EXPORTER_LISTEN", "value": f":{_METRICS_PORT}"},
-            {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
-        ],
+        "env": env,
         "ports": [{"name": "metrics", "containerPort": _METRICS_PORT, "protocol": "TCP"}],
         "readinessProbe": {**probe, "periodSeconds": 10},
         "livenessProbe": {**probe, "periodSeconds": 20, "failureThreshold": 6},
     }
     pods = Folder("/var/lib/kubelet/pod-resources", read_only=True)
     daemon = Daemon(name, container, GPU_LABEL, plan.pools, (pods,), memory="512Mi")
-    return [daemon_set(daemon), _service(name), _policy(name)]
+    exporter, policy = daemon_set(daemon), _policy(name)
+    if plan.spec.node_software.gpus != "dra":
+        return [exporter, _service(name), policy]
+    # Which device of the driver is which GPU, and whose, only the API server tells.
+    env.append({"name": "KUBERNETES_ENABLE_DRA", "value": "true"})
+    told = {"serviceAccountName": name, "automountServiceAccountToken": True}
+    exporter["spec"]["template"]["spec"] |= told
+    policy["spec"]["egress"] = [_to_api_server(), _to_dns()]
+    return [*_reader(name), exporter, _service(name), policy]
+
+
+def _to_api_server() -> Manifest:
+    return {"ports": [{"protocol": "TCP", "port": 443}]}
+
+
+def _to_dns() -> Manifest:
+    system = {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
+    ports = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
+    return {"to": [{"namespaceSelector": system}], "ports": ports}
+
+
+def _reader(name: str) -> list[Manifest]:
+    """An account that may read pods and what drivers offer."""
+    account = {"name": name, "namespace": NAMESPACE, "labels": labels_of(name)}
+    role, everywhere = f"{NAMESPACE}-{name}", "rbac.authorization.k8s.io"
+    meta, verbs = {"name": role, "labels": labels_of(name)}, ["get", "list", "watch"]
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account},
+        {
+            "apiVersion": f"{everywhere}/v1",
+            "kind": "ClusterRole",
+            "metadata": meta,
+            "rules": [
+                {"apiGroups": [""], "resources": ["pods"], "verbs": verbs},
+                {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": verbs},
+            ],
+        },
+        {
+            "apiVersion": f"{everywhere}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": meta,
+            "roleRef": {"apiGroup": everywhere, "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}],
+        },
+    ]
 
 
 def _service(name: str) -> Manifest:
@@ -151,9 +215,7 @@ def _policy(name: str) -> Manifest:
 
 def discovery_values(plan: AwsPlan) -> dict[str, Any]:
     """Values of the upstream chart: workers where GPUs are, the rest on nodes that stay."""
-    values, image = upstream_values(_DISCOVERY), bill().image(_DISCOVERY, "discovery")
-    reference = image_reference(image).removeprefix(f"{image.repository}:")
-    values["image"] = {"repository": image.repository, "tag": reference}
+    values = _charted(_DISCOVERY, "discovery")
     values["worker"] |= {
         "nodeSelector": {GPU_LABEL: "true"}, "tolerations": tolerations(plan.pools),
     }  # fmt: skip
