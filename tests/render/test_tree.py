@@ -9,7 +9,7 @@ import yaml
 
 from tokenworks.errors import UsageError
 from tokenworks.render.release import Release, RemoteChart
-from tokenworks.render.tree import compare, release_text, tree, write
+from tokenworks.render.tree import compare, release_text, strangers, tree, write
 
 OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}}
 
@@ -57,6 +57,17 @@ def test_files_that_rendering_did_not_write_stay(tmp_path: Path) -> None:
     own.write_text("a: 1\n")
     assert not write({}, tmp_path)
     assert own.read_text() == "a: 1\n"
+
+
+def test_what_would_be_applied_beside_what_was_rendered_is_found(tmp_path: Path) -> None:
+    write(tree([release()]), tmp_path)
+    for name in ("README.md", "applications/b.yml", "models/mine.yaml", "x.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("a: 1\n")
+    (tmp_path / "folder.yaml").mkdir()
+    (tmp_path / "gone.yaml").symlink_to("nowhere")
+    assert strangers(tmp_path) == ("applications/b.yml", "gone.yaml", "models/mine.yaml", "x.json")
+    assert strangers(tmp_path / "nosuch") == ()
 
 
 @pytest.mark.parametrize(

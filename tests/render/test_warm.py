@@ -312,6 +312,29 @@ def test_every_tree_that_is_not_fresh_is_named(
 
 @pytest.mark.helm
 @pytest.mark.slow
+def test_a_file_that_nobody_rendered_makes_a_tree_not_fresh(
+    place: Path,
+    tools: RenderTools,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(command, "render_tools", lambda: tools)
+    name = ENVIRONMENTS[0]
+    command.render_command([name])
+    command.render_command([name], check=True)
+    path = place / "rendered" / name / "applications" / "mine.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine: true\n")
+    capsys.readouterr()
+    with pytest.raises(TokenworksError, match=r"1 file\(s\) above differ"):
+        command.render_command([name], check=True)
+    assert capsys.readouterr().out == "? applications/mine.yaml\n"
+    command.render_command([name])
+    assert path.read_text() == "mine: true\n"
+
+
+@pytest.mark.helm
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", ["unknown", "broken", "foreign"])
 def test_one_environment_that_is_refused_leaves_every_tree_as_it_was(
     mistake: str, place: Path, tools: RenderTools, monkeypatch: pytest.MonkeyPatch

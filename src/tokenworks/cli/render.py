@@ -32,7 +32,8 @@ def render_command(
     """Render environments into one file per release, as Argo CD and reviews read it.
 
     Unchanged files are not touched, files of releases that are gone are removed, and
-    files that rendering did not write are left alone.
+    files that rendering did not write are left alone; with --check they are named too, since
+    whoever applies the folder applies them.
 
     Example: ./tokenworks render dev --check
     """
@@ -79,7 +80,7 @@ class _Rendered:
 
     def settle(self, check: bool) -> int:
         """Write the tree, or only tell; how many files differed."""
-        from tokenworks.render.tree import apply  # noqa: PLC0415 - start-up
+        from tokenworks.render.tree import apply, strangers  # noqa: PLC0415 - start-up
 
         lines: list[str] = []
         if self.change is not None:
@@ -87,6 +88,8 @@ class _Rendered:
                 apply(self.change, self.files, self.folder)
             lines = self.change.lines()
             self.remember()
+        if check:
+            lines += [f"? {path}" for path in strangers(self.folder)]
         for line in lines:
             print(line)
         if not lines:
@@ -114,6 +117,7 @@ def _rendered(environment: str, tools: RenderTools, folder: Path) -> _Rendered:
 def _not_fresh(environment: str, count: int, out: Path | None) -> str:
     return (
         f"{_folder(out, environment)} is not fresh: {count} file(s) above differ "
-        f"(+ missing, ~ changed, - stale). Run: ./tokenworks render {environment}"
+        "(+ missing, ~ changed, - stale, ? not rendered: move it away). "
+        f"Run: ./tokenworks render {environment}"
         + (f" --out {shlex.quote(str(out))}" if out else "")
     )

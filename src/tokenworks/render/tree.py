@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -79,6 +79,17 @@ def _ours(folder: Path) -> dict[str, bytes]:
                 if raw.startswith(head):
                     found[path[top:]] = raw
     return found
+
+
+_APPLIED: Final = frozenset({".yaml", ".yml", ".json"})
+"""Files that `kubectl apply` and Argo CD read of a folder."""
+
+
+def strangers(folder: Path) -> tuple[str, ...]:
+    """Files that no rendering wrote, and that whoever applies the folder applies too."""
+    ours, every = _ours(folder), folder.rglob("*")
+    found = (p.relative_to(folder).as_posix() for p in every if p.suffix in _APPLIED)
+    return tuple(sorted(p for p in found if p not in ours and not (folder / p).is_dir()))
 
 
 def digests(files: Mapping[str, str]) -> dict[str, str]:
