@@ -124,10 +124,10 @@ def has_unknown(value: object) -> bool:
         one = waiting.pop()
         if type(one) in _SIMPLE:
             continue
-        if is_mapping(one):
-            waiting.extend(one.values())
-        elif is_sequence(one):
-            waiting.extend(one)
+        if isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
         elif isinstance(one, Unknown):
             return True
     return False
