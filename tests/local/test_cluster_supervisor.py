@@ -59,7 +59,7 @@ class _Health(BaseHTTPRequestHandler):
 def health() -> Generator[int]:
     """Port of a server that is well at /well, and only there."""
     server = HTTPServer(("127.0.0.1", 0), _Health)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield server.server_port
     server.shutdown()

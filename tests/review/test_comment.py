@@ -82,7 +82,7 @@ def huge(name: str, count: int, size: int) -> Review:
         (1, 400, 2_000, True),
         (1, 3_000, 10, True),
         (60, 50, 10, True),
-        (200, 1, 300_000, True),
+        pytest.param(200, 1, 300_000, True, marks=pytest.mark.slow),
         (1, 1, 300_000, False),
         (1, 20, 60_000, False),
     ],
