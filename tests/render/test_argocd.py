@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from local.toolchain import module_dir
 from tokenworks.catalog.bill import bill
 from tokenworks.catalog.health import health_checks
 from tokenworks.render import Release, RenderTools, render
-from tokenworks.render.applications import ROOT, attempts, project_of, step_of
+from tokenworks.render.applications import attempts, families, family_of
+from tokenworks.render.model import model_ready_seconds
 from tokenworks.render.platform import image_reference
+from tokenworks.render.projects import ROOT, project_of
 from tokenworks.render.tree import release_text, tree
-from tokenworks.render.waves import deliverable, key_of
+from tokenworks.render.waves import WAVE, deliverable, key_of
 from tokenworks.spec.environment import ArgoCd
 from tokenworks.spec.load import load_stack
 from tokenworks.spec.stack import Stack
@@ -68,35 +71,92 @@ def test_both_deliveries_render_the_same_bytes(
     assert set(added.values()) == {"crds", "operators", "delivery", "applications"}
 
 
+def template_of(text: str, values: dict[str, Any]) -> str:
+    """What our templates make of values: fields, and `trimSuffix` of one."""
+
+    def filled(found: re.Match[str]) -> str:
+        suffix, path = found.groups()
+        value: Any = values
+        for part in path.split("."):
+            value = value[part]
+        return str(value).removesuffix(suffix or "")
+
+    return re.sub(r'\{\{ (?:trimSuffix "([^"]*)" )?\.([A-Za-z.]+) \}\}', filled, text)
+
+
+def generated(releases: tuple[Release, ...], environment: str) -> dict[str, dict[str, Any]]:
+    """The Applications of all sets by file, as their controller makes them of a pushed tree."""
+    pushed = {f"rendered/{environment}/{path}": text for path, text in tree(releases).items()}
+    found: dict[str, dict[str, Any]] = {}
+    for made in of_kind(releases, "ApplicationSet").values():
+        for generator in made["spec"]["generators"]:
+            (wanted,) = generator["git"]["files"]
+            for path in sorted(p for p in pushed if fnmatch(p, wanted["path"])):
+                assert path not in found, "two sets deliver one file"
+                first = next(yaml.safe_load_all(pushed[path]))
+                folder, _, name = path.rpartition("/")
+                values = {**first, "path": {"path": folder, "filename": name}}
+                chosen = template_of(generator["git"]["values"]["namespace"], values)
+                values["values"] = {"namespace": chosen}
+                text = template_of(yaml.safe_dump(made["spec"]["template"], width=1000), values)
+                found[path] = yaml.safe_load(text)
+    return found
+
+
 def test_every_release_that_serves_has_an_application_that_finds_its_file(
     releases: tuple[Release, ...],
 ) -> None:
-    files, found = tree(releases), of_kind(releases, "Application")
-    assert found.pop(ROOT)["spec"]["source"] == {
+    found, roots = generated(releases, "local"), of_kind(releases, "Application")
+    assert roots.keys() == {ROOT}
+    assert roots[ROOT]["spec"]["source"] == {
         "repoURL": REPOSITORY, "targetRevision": "main", "path": "rendered/local/applications",
     }  # fmt: skip
-    assert found.keys() == {r.name for r in releases if deliverable(r)}
-    for name, application in found.items():
-        source = application["spec"]["source"]
-        file = f"{source['path']}/{source['directory']['include']}"
-        assert file.removeprefix("rendered/local/") in files, name
-        assert f"applications/application-{name}.yaml" in files
+    served = {f"rendered/local/{r.layer}/{r.name}.yaml": r for r in releases if deliverable(r)}
+    assert found.keys() == served.keys()
+    for path, application in found.items():
+        release, spec = served[path], application["spec"]
+        assert application["metadata"]["name"] == release.name
+        source = spec["source"]
+        assert f"{source['path']}/{source['directory']['include']}" == path
+        assert spec["destination"]["namespace"] == release.namespace
+        assert spec["project"] == project_of(release)
+        assert spec["syncPolicy"]["automated"] == {"prune": True, "selfHeal": True}
+        tries = spec["syncPolicy"]["retry"]["limit"]
+        assert tries >= attempts(release.ready_seconds)
 
 
-def test_applications_wait_for_each_other(releases: tuple[Release, ...]) -> None:
-    by_step: dict[int, set[str]] = {}
+def test_a_model_that_comes_changes_no_set(root: Path, tools: RenderTools) -> None:
+    """Its file is enough, where it starts no slower than the slowest of them."""
+    stack = delivered(load_stack(root, "local"))
+    slowest = max(stack.models, key=model_ready_seconds)
+    one, two = render(replace(stack, models=(slowest,)), tools), render(stack, tools)
+    sets = of_kind(one, "ApplicationSet")
+    assert sets.keys() == {"platform", "tenants", "models"}
+    assert sets == of_kind(two, "ApplicationSet")
+
+
+def test_sets_wait_for_each_other(releases: tuple[Release, ...]) -> None:
+    by_set: dict[str, set[str]] = {}
     for release in releases:
         if deliverable(release):
-            by_step.setdefault(step_of(release), set()).add(release.name)
-    assert by_step == {
-        0: {"queues", "gateway"}, 1: {"tenant-research"},
-        2: {"model-llama-sim", "model-qwen3-sim"},
+            by_set.setdefault(family_of(release), set()).add(release.name)
+    assert by_set == {
+        "platform": {"queues", "gateway"}, "tenants": {"tenant-research"},
+        "models": {"model-llama-sim", "model-qwen3-sim"},
     }  # fmt: skip
-    for name, application in of_kind(releases, "Application").items():
-        wave = application["metadata"].get("annotations", {}).get("argocd.argoproj.io/sync-wave")
-        expected = {n: step for step, names in by_step.items() for n in names}.get(name, 0)
-        assert int(wave or 0) == expected
-    assert "argoproj.io_Application" in health_checks(), "a wave waits for what has a check"
+    waves = {
+        name: int(made["metadata"].get("annotations", {}).get(WAVE, "0"))
+        for name, made in of_kind(releases, "ApplicationSet").items()
+    }
+    assert waves == {"platform": 0, "tenants": 1, "models": 2}
+    assert waves == {family.name: family.step for family in families(releases)}
+    checks = health_checks().keys()
+    assert checks >= {"argoproj.io_Application", "argoproj.io_ApplicationSet"}
+    settings = of_kind(releases, "ConfigMap")["argocd-cmd-params-cm"]["data"]
+    # Otherwise a set does not see that its applications are healthy, and the next wave waits.
+    assert settings["applicationsetcontroller.enable.progressive.syncs"] == "true"
+    rolling = [s for s in of_kind(releases, "ApplicationSet").values() if "strategy" in s["spec"]]
+    assert rolling == []
 
 
 def permitted(project: dict[str, Any], manifest: dict[str, Any]) -> bool:
@@ -126,7 +186,7 @@ def test_a_project_permits_its_releases_and_not_those_of_others(
             elif release.layer == "applications":
                 assert allowed == {ROOT}, told
             elif release.name == "argocd-applications":
-                assert manifest["kind"] == "AppProject" or allowed == {ROOT}
+                assert not allowed, "Pulumi alone brings these"
             elif manifest["kind"] not in ("ConfigMap", "Service", "ServiceAccount", "Deployment"):
                 assert not allowed, told
     assert "*" not in str([p["spec"].get("destinations") for p in projects.values()])
@@ -193,7 +253,8 @@ def containers(releases: tuple[Release, ...]) -> dict[str, dict[str, Any]]:
 def test_argocds_own_pods_are_pinned_and_bounded(releases: tuple[Release, ...]) -> None:
     found = containers(releases)
     assert found.keys() == {
-        "argocd-application-controller", "argocd-repo-server", "redis", "secret-init",
+        "argocd-application-controller", "argocd-applicationset-controller", "argocd-repo-server",
+        "redis", "secret-init",
     }  # fmt: skip
     images = {image_reference(i) for i in bill().components["argocd"].images.values()}
     assert {c["image"] for c in found.values()} == images
@@ -222,7 +283,12 @@ def test_everything_of_argocd_is_in_its_namespace(releases: tuple[Release, ...])
 def test_settings_reach_argocd(root: Path, tools: RenderTools) -> None:
     told = {"revision": "live", "path": "deploy/tree", "poll": "45s"}
     found = render(delivered(load_stack(root, "local"), **told), tools)
-    source = of_kind(found, "Application")["model-qwen3-sim"]["spec"]["source"]
+    models = of_kind(found, "ApplicationSet")["models"]["spec"]
+    git = models["generators"][0]["git"]
+    assert (git["repoURL"], git["revision"]) == (REPOSITORY, "live")
+    assert git["files"] == [{"path": "deploy/tree/local/models/model-*.yaml"}]
+    assert git["requeueAfterSeconds"] == 45
+    source = models["template"]["spec"]["source"]
     assert source["targetRevision"] == "live"
     assert source["path"] == "deploy/tree/local/models"
     data = of_kind(found, "ConfigMap")["argocd-cm"]["data"]
@@ -244,8 +310,19 @@ def test_plain_objects_have_a_project_of_their_own(root: Path, tools: RenderTool
     assert spec["clusterResourceWhitelist"] == [
         {"group": "node.k8s.io", "kind": "RuntimeClass", "name": "r"}
     ]
-    application = of_kind(found, "Application")["manifests"]
-    assert application["spec"]["project"] == "manifests"
+    spec = generated(found, "local")["rendered/local/models/manifests.yaml"]["spec"]
+    assert spec["project"] == "manifests"
+    assert spec["destination"]["namespace"] == "research", "one that its project permits"
+
+
+def test_plain_objects_without_a_namespace_may_be_in_none(root: Path, tools: RenderTools) -> None:
+    plain = ({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "r"}},)
+    found = render(replace(delivered(load_stack(root, "local")), manifests=plain), tools)
+    spec = of_kind(found, "AppProject")["manifests"]["spec"]
+    (place,) = spec["destinations"]
+    made = generated(found, "local")["rendered/local/models/manifests.yaml"]["spec"]
+    assert made["destination"]["namespace"] == place["namespace"]
+    assert spec["namespaceResourceWhitelist"] == []
 
 
 def test_alerts_read_what_argocd_tells(root: Path) -> None:

@@ -15,13 +15,17 @@ from tokenworks.catalog.bill import bill
 from tokenworks.cli import endpoint, engine
 from tokenworks.cli.context import say
 from tokenworks.errors import TokenworksError, UsageError
-from tokenworks.render.applications import ROOT
+from tokenworks.render.projects import ROOT
 from tokenworks.render.release import ARGOCD, FIELD_MANAGER, Release, logical_name
 from tokenworks.render.waves import deliverable, pulumis_share
 from tokenworks.spec.stack import Manifest, Stack
 
 _APPLICATION: Final = "kubernetes:argoproj.io/v1alpha1:Application"
-_CONTROLLER: Final = "argocd-application-controller"
+_CONTROLLERS: Final = {
+    "argocd-applicationset-controller": "deployment",
+    "argocd-application-controller": "statefulset",
+}
+"""What makes Applications, and what deletes the objects of those that go; in this order."""
 _TRACKING: Final = "argocd.argoproj.io/tracking-id"
 """Annotation by which Argo CD knows its objects; nobody would remove it from what both applied."""
 _ATTEMPTS: Final = 5
@@ -176,11 +180,16 @@ def _refuse_unknown(stack: Stack, releases: Sequence[Release]) -> None:
 
 
 def _stop(stack: Stack) -> None:
-    """Delete every Application, with nobody there who would delete its objects too."""
+    """Delete every Application, with nobody there who would delete its objects or make it anew."""
     there = ("-n", _namespace())
-    _kubectl(stack, "scale", *there, f"statefulset/{_CONTROLLER}", "--replicas=0")
-    pods = ("pod", "-l", f"app.kubernetes.io/name={_CONTROLLER}")
-    _kubectl(stack, "wait", *there, *pods, "--for=delete", "--timeout=180s")
+    for name, kind in _CONTROLLERS.items():
+        _kubectl(stack, "scale", *there, f"{kind}/{name}", "--replicas=0")
+    for name in _CONTROLLERS:
+        pods = ("pod", "-l", f"app.kubernetes.io/name={name}")
+        _kubectl(stack, "wait", *there, *pods, "--for=delete", "--timeout=180s")
+    # Their applications stay until they have lost what would take their objects with them.
+    every = ("--all", "--cascade=orphan", "--wait=true")
+    _kubectl(stack, "delete", "applicationsets.argoproj.io", *there, *every)
     found = _applications(stack)
     for application in found:
         application["metadata"]["finalizers"] = []

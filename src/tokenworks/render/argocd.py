@@ -26,10 +26,11 @@ _PARTS: Final = (
     "base/repo-server",
     "base/application-controller-roles",
     "base/application-controller",
+    "base/applicationset-controller",
     "cluster-rbac/application-controller",
 )
-"""Without its web server, its single sign-on, its notifications and its ApplicationSets: Pulumi
-and Git say what there is, and kubectl shows it."""
+"""Without its web server, its single sign-on and its notifications: Pulumi and Git say what there
+is, and kubectl shows it."""
 _CLUSTER_WIDE: Final = ("ClusterRole", "ClusterRoleBinding")
 _PLUGINS: Final = ("copyutil", "var-files", "plugins")
 """Container and volumes with which plugins of the repository server would render."""
@@ -38,7 +39,8 @@ _HEALTH: Final = {
     "argocd-application-controller": ("/healthz", 8082),
     "argocd-repo-server": ("/healthz?full=true", 8084),
 }
-_REDIS_PORT: Final = 6379
+_PORTS: Final = {"redis": 6379, "argocd-applicationset-controller": 8080}
+"""Ports of what has nothing to ask for its health (v3.6.1: its manager is given no check)."""
 _REDIS: Final = """\
 exec redis-server - <<END
 save ""
@@ -124,6 +126,12 @@ def _config_of(name: str, settings: ArgoCd, longest: float) -> dict[str, str]:
             "controller.diff.server.side": "true",
             # A wave waits for its pods: as long as they may take, and no longer.
             "controller.sync.timeout.seconds": str(math.ceil(longest)),
+            # Only with it a set looks again when an application of it is synced or healthy; none
+            # of ours has a RollingSync, which would switch automatic sync off.
+            "applicationsetcontroller.enable.progressive.syncs": "true",
+            "applicationsetcontroller.enable.leader.election": "true",
+            # Git alone says what there is: no set asks a code host for repositories.
+            "applicationsetcontroller.enable.scm.providers": "false",
         }
     return {}
 
@@ -181,8 +189,8 @@ def _resources(name: str, asked: Requests | None) -> Manifest:
 
 def _probes(name: str) -> dict[str, Any]:
     """Probes that say when a process is ready and when it hangs; a busy one is given time."""
-    if name == "redis":
-        test: Manifest = {"tcpSocket": {"port": _REDIS_PORT}}
+    if name in _PORTS:
+        test: Manifest = {"tcpSocket": {"port": _PORTS[name]}}
         return {
             "readinessProbe": {**test, "periodSeconds": 5, "timeoutSeconds": 5},
             "livenessProbe": {**test, "periodSeconds": 20, "timeoutSeconds": 10},
