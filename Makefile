@@ -123,6 +123,10 @@ pr: venv ## what this branch does to each environment since BASE=origin/main, as
 post-comment: ## put the comment FROM=FILE on its pull request (in a workflow: hack/comment.py)
 	@python3 -I hack/comment.py $(FROM)
 
+.PHONY: refuse-older
+refuse-older: ## fail where ENVIRONMENT has a newer commit than this one (in a workflow: hack/newer.py)
+	@python3 hack/newer.py $(ENVIRONMENT)
+
 .PHONY: clean
 clean: ## remove what tests and linters leave; keeps .venv and the toolchain
 	@rm -rf .pytest_cache .ruff_cache .hypothesis
