@@ -18,6 +18,7 @@ from tokenworks.check.environment import CheckTools, check_environment
 from tokenworks.check.report import Report
 from tokenworks.render import RenderTools, render
 from tokenworks.render.release import Release
+from tokenworks.spec.environment import ArgoCd
 from tokenworks.spec.load import load_stack
 from tokenworks.spec.lora import Lora
 from tokenworks.spec.problems import DocumentErrors
@@ -68,6 +69,21 @@ def test_our_environments_are_sound(
     assert report.objects == sum(len(release.objects) for release in releases) > 100
     assert {f.rule for f in report.findings} <= {"image-digest", "unresolved-revision"}
     assert bool(report.findings) is (stack.name == "dev")
+
+
+def test_an_environment_that_argocd_delivers_is_sound(
+    tools: CheckTools, root: Path, renderer: Path
+) -> None:
+    """Argo CD itself, its sets and its alerts, by the schemas of their CRDs and by every rule."""
+    stack = load_stack(root, "local")
+    told = ArgoCd.model_validate({"repository": "https://git.example.com/p.git", "alerts": {}})
+    spec = stack.environment.spec.model_copy(update={"delivery": "argocd", "argocd": told})
+    environment = stack.environment.model_copy(update={"spec": spec})
+    delivered = replace(stack, environment=environment)
+    releases = render(delivered, RenderTools(renderer, module_dir))
+    kinds = {manifest["kind"] for release in releases for manifest in release.objects}
+    assert {"ApplicationSet", "Application", "AppProject", "PrometheusRule"} <= kinds
+    assert checked(delivered, releases, tools).findings == ()
 
 
 def test_the_releases_of_the_end_to_end_tests_are_sound_together(

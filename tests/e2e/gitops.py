@@ -85,6 +85,11 @@ class Delivery:
         found = self.platform.get(*APPLICATIONS)["items"]
         return {item["metadata"]["name"]: item for item in found}
 
+    def sets(self) -> dict[str, dict[str, Any]]:
+        """Every ApplicationSet by name."""
+        found = self.platform.get("applicationsets.argoproj.io", "-n", "argocd")["items"]
+        return {item["metadata"]["name"]: item for item in found}
+
     def states(self) -> dict[str, tuple[str, str]]:
         """Sync and health of every Application."""
         return {

@@ -181,6 +181,49 @@ def test_a_bad_commit_fails_its_own_application_only(delivery: Delivery, url: st
     eventually("all is well again", lambda: delivery.settled(good), 240)
 
 
+def test_a_file_that_is_no_yaml_takes_nothing_away(delivery: Delivery, url: str) -> None:
+    """The set cannot read it: the applications that are there stay, and it says which file."""
+    path = f"models/{OTHER}.yaml"
+    edited(delivery.tree / path, lambda text: f"<<<<<<< HEAD\n{text}")
+    delivery.push("a conflict that nobody solved")
+
+    def said() -> bool:
+        conditions = delivery.sets()["models"]["status"]["conditions"]
+        (failed,) = [c for c in conditions if c["type"] == "ErrorOccurred"]
+        return failed["status"] == "True" and path in failed["message"]
+
+    eventually("the set says which file", said)
+    states = delivery.states()
+    assert OTHER in states
+    others = {n: s for n, s in states.items() if n not in (OTHER, ROOT)}
+    assert set(others.values()) == {("Synced", "Healthy")}
+    assert ask(url, "and the others?").status_code == 200
+    assert ask(url, "and itself?", "llama-sim").status_code == 200, "what ran goes on"
+    git(delivery.clone, "revert", "--no-edit", "HEAD")
+    good = git(delivery.clone, "rev-parse", "HEAD")
+    git(delivery.clone, "push", "--quiet", "origin", "HEAD:main")
+    eventually("all is well again", lambda: delivery.settled(good), 240)
+
+
+def test_a_set_that_somebody_changes_by_hand_is_healed(delivery: Delivery) -> None:
+    """Whatever it is that makes the applications is itself what Git says."""
+    platform, name = delivery.platform, ("applicationset", "models", "-n", "argocd")
+    patch = {"spec": {"template": {"spec": {"source": {"targetRevision": "elsewhere"}}}}}
+
+    def revisions() -> set[str]:
+        found = delivery.applications().values()
+        return {item["spec"]["source"]["targetRevision"] for item in found}
+
+    platform.kubectl("patch", *name, "--type=merge", "-p", json.dumps(patch))
+    eventually(
+        "the set is healed",
+        lambda: platform.get(*name)["spec"]["template"]["spec"]["source"]["targetRevision"]
+        == "main",
+    )
+    eventually("so are its applications", lambda: revisions() == {"main"})
+    eventually("all is well", delivery.settled, 240)
+
+
 CLAIM = {
     "apiVersion": "v1", "kind": "PersistentVolumeClaim",
     "metadata": {

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from local.toolchain import module_dir
+from tokenworks.catalog.alerts import alert_groups
 from tokenworks.catalog.bill import bill
 from tokenworks.catalog.health import health_checks
 from tokenworks.render import Release, RenderTools, render
@@ -325,17 +326,53 @@ def test_plain_objects_without_a_namespace_may_be_in_none(root: Path, tools: Ren
     assert spec["namespaceResourceWhitelist"] == []
 
 
-def test_alerts_read_what_argocd_tells(root: Path) -> None:
+@pytest.fixture(scope="module")
+def alerted(root: Path, tools: RenderTools) -> tuple[Release, ...]:
+    told = {"labels": {"release": "monitoring"}}
+    return render(delivered(load_stack(root, "local"), alerts=told), tools)
+
+
+def test_alerts_are_there_where_they_are_asked_for(
+    releases: tuple[Release, ...], alerted: tuple[Release, ...], root: Path
+) -> None:
+    kinds = {"PrometheusRule", "ServiceMonitor"}
+    assert not kinds & {o["kind"] for r in releases for o in r.objects}
+    found = objects(alerted, "argocd-alerts")
+    assert {o["kind"] for o in found} == kinds
+    assert all(o["metadata"]["labels"]["release"] == "monitoring" for o in found)
+    assert all(o["metadata"]["namespace"] == "argocd" for o in found)
+    rules = [r for group in found[0]["spec"]["groups"] for r in group["rules"]]
+    guide = (root / "docs/argocd.md").read_text()
+    assert {rule["alert"] for rule in rules} == set(re.findall(r"^\| `(ArgoCD\w+)`", guide, re.M))
+
+
+def test_monitors_select_services_that_have_the_port(alerted: tuple[Release, ...]) -> None:
+    services = [o for o in objects(alerted, "argocd") if o["kind"] == "Service"]
+    for monitor in of_kind(alerted, "ServiceMonitor").values():
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        (mine,) = [s for s in services if wanted <= s["metadata"]["labels"].items()]
+        ports = {port["name"] for port in mine["spec"]["ports"]}
+        assert {e["port"] for e in monitor["spec"]["endpoints"]} <= ports
+
+
+def test_alerts_read_what_argocd_tells() -> None:
     """A metric or label of another name would never fire."""
-    source = (
-        module_dir("github.com/argoproj/argo-cd/v3") / "controller/metrics/metrics.go"
-    ).read_text()
-    known = set(re.findall(r'"([a-z_]+)"', source))
-    (text,) = re.findall(r"```yaml\n(groups:\n.*?)```", (root / "docs/argocd.md").read_text(), re.S)
-    rules = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
-    assert {rule["alert"] for rule in rules} >= {"ArgoCDOutOfSync", "ArgoCDDegraded"}
+    module = module_dir("github.com/argoproj/argo-cd/v3")
+    known: set[str] = set()
+    for file in ("controller/metrics/metrics.go", "applicationset/metrics/metrics.go"):
+        known |= set(re.findall(r'"([a-z_]+)"', (module / file).read_text()))
+    rules = [rule for group in alert_groups("argocd") for rule in group["rules"]]
+    assert rules
     for rule in rules:
         said = " ".join([rule["expr"], *rule["annotations"].values()])
         used = set(re.findall(r"argocd_\w+", said)) | set(re.findall(r"(\w+)(?:!=|=~|=)\"", said))
         used |= set(re.findall(r"\$labels\.(\w+)", said))
         assert used <= known, rule["alert"]
+
+
+def test_values_that_alerts_compare_are_values_of_argocd() -> None:
+    module = module_dir("github.com/argoproj/argo-cd/v3")
+    types = (module / "pkg/apis/application/v1alpha1/applicationset_types.go").read_text()
+    assert '"ApplicationSetUpToDate"' in types
+    rules = {r["alert"]: r["expr"] for g in alert_groups("argocd") for r in g["rules"]}
+    assert "ApplicationSetUpToDate" in rules["ArgoCDSetFails"]

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any, Final
 
+from tokenworks.catalog.alerts import alert_groups
 from tokenworks.catalog.bill import bill, upstream_values
 from tokenworks.catalog.health import health_checks
 from tokenworks.render.helm import RenderTools, parse
@@ -16,7 +17,7 @@ from tokenworks.render.platform import (
     namespace_object,
 )
 from tokenworks.render.release import Release
-from tokenworks.spec.environment import ArgoCd, Requests
+from tokenworks.spec.environment import Alerts, ArgoCd, Requests
 from tokenworks.spec.stack import Manifest, Stack
 
 COMPONENT: Final = "argocd"
@@ -72,13 +73,40 @@ def argocd(stack: Stack, tools: RenderTools, longest: float) -> list[Release]:
     settings = settings_of(stack)
     objects = [_adapted(o, settings, longest) for part in _PARTS for o in _read(root / part)]
     whole = (namespace_object(component.namespace, _RESTRICTED), *objects)
-    return [
+    made = [
         crd_release("argocd-crds", crds(component, tools)),
         Release("argocd", "operators", component.namespace, whole, ("argocd-crds",)),
     ]
+    if settings.alerts is not None:
+        told = _alerts(settings.alerts, component.namespace)
+        made.append(Release("argocd-alerts", "operators", component.namespace, told, ("argocd",)))
+    return made
 
 
+_TELLING: Final = ("argocd-metrics", "argocd-applicationset-controller")
+"""Services that tell of applications and of their sets, on the port `metrics`."""
 _RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+def _alerts(asked: Alerts, namespace: str) -> tuple[Manifest, ...]:
+    """The alerts, and what has Prometheus read the metrics that they are about."""
+
+    def made(kind: str, name: str, spec: Manifest) -> Manifest:
+        labels = {"app.kubernetes.io/part-of": "tokenworks", **asked.labels}
+        metadata = {"name": name, "namespace": namespace, "labels": labels}
+        return {
+            "apiVersion": "monitoring.coreos.com/v1", "kind": kind, "metadata": metadata,
+            "spec": spec,
+        }  # fmt: skip
+
+    def monitor(service: str) -> Manifest:
+        selector = {"matchLabels": {"app.kubernetes.io/name": service}}
+        return made(
+            "ServiceMonitor", service, {"selector": selector, "endpoints": [{"port": "metrics"}]}
+        )
+
+    rule = made("PrometheusRule", "argocd", {"groups": alert_groups(COMPONENT)})
+    return (rule, *(monitor(service) for service in _TELLING))
 
 
 def _read(folder: Path) -> list[Manifest]:

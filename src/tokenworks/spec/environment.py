@@ -465,6 +465,16 @@ class SyncWindow(Document):
     )
 
 
+class Alerts(Document):
+    """Alerts for the Prometheus Operator, which the cluster must have."""
+
+    labels: Annotated[Labels, Field(max_length=8)] = Field(
+        default_factory=dict,
+        description="Labels by which Prometheus selects its rules and monitors, such as "
+        "`release: monitoring`.",
+    )
+
+
 class ArgoCd(Document):
     """Where Argo CD finds the rendered tree, and when it may apply it."""
 
@@ -506,6 +516,11 @@ class ArgoCd(Document):
         default=None,
         description="What the controller and the repository server ask for, each; default: in "
         "the catalog.",
+    )
+    alerts: Alerts | None = Field(
+        default=None,
+        description="Alerts on drift, as a PrometheusRule, and ServiceMonitors of what they read; "
+        "`{}` is enough where Prometheus selects all (default: none).",
     )
 
 
