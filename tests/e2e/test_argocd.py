@@ -217,8 +217,9 @@ def test_a_set_that_somebody_changes_by_hand_is_healed(delivery: Delivery) -> No
     platform.kubectl("patch", *name, "--type=merge", "-p", json.dumps(patch))
     eventually(
         "the set is healed",
-        lambda: platform.get(*name)["spec"]["template"]["spec"]["source"]["targetRevision"]
-        == "main",
+        lambda: (
+            platform.get(*name)["spec"]["template"]["spec"]["source"]["targetRevision"] == "main"
+        ),
     )
     eventually("so are its applications", lambda: revisions() == {"main"})
     eventually("all is well", delivery.settled, 240)

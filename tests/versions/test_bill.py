@@ -120,6 +120,12 @@ def test_a_tag_that_moves_is_an_error(tag: str) -> None:
     assert f"r.example/engine:{tag}" in finding.message
 
 
+@pytest.mark.parametrize("tag", ["20260801", "v1.2.3", "nightly-0123456789abcdef", "1234567"])
+def test_a_tag_that_names_one_build_is_none(tag: str) -> None:
+    item = Item("image", "r.example/engine", tag, "unresolved", "s", "d", "w")
+    assert "floating-version" not in {f.rule for f in check.catalog_problems([item])}
+
+
 @pytest.mark.parametrize(
     ("other", "version", "fits"),
     [

@@ -14,10 +14,10 @@ from tokenworks.versions.items import INJECTED, Item, images, named_images
 
 _MOVING: Final = re.compile(
     r"(?:.*[-_.])?(?:latest|nightly|main|master|edge)(?![-_.]?[0-9a-f]{7,40}\b)(?:[-_].*)?"
-    r"|dev|stable|v?\d+",
+    r"|dev|stable|v?\d{1,4}",
     re.IGNORECASE,
 )
-"""Tags that move: `latest`, `latest-cu129`, `nightly`, `v1`; not `nightly-<commit>`."""
+"""Tags that move: `latest`, `latest-cu129`, `nightly`, `v1`; not `nightly-<commit>` or a date."""
 _NUMBERS: Final = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 _BILL: Final = "src/tokenworks/catalog/versions.yaml"
 _SKEW: Final = 1

@@ -80,17 +80,14 @@ def _nvidia(plan: AwsPlan) -> Manifest:
 
 def driver_values(plan: AwsPlan) -> dict[str, Any]:
     """Values of the chart whose DeviceClass serves requests for nvidia.com/gpu."""
-    values = _charted(_DRIVER, "plugin")
-    values["kubeletPlugin"] |= {
-        "nodeSelector": {GPU_LABEL: "true"}, "tolerations": tolerations(plan.pools),
-    }  # fmt: skip
-    return values
+    return _charted(_DRIVER, "plugin", "kubeletPlugin", plan)
 
 
-def _charted(key: str, image: str) -> dict[str, Any]:
-    """Our values of an upstream chart, with the image of the bill."""
+def _charted(key: str, image: str, part: str, plan: AwsPlan) -> dict[str, Any]:
+    """Our values of an upstream chart: the image of the bill, and a part of it on GPU nodes."""
     values, billed = upstream_values(key), bill().image(key, image)
     tag = image_reference(billed).removeprefix(f"{billed.repository}:")
+    values[part] |= {"nodeSelector": {GPU_LABEL: "true"}, "tolerations": tolerations(plan.pools)}
     return {**values, "image": {"repository": billed.repository, "tag": tag}}
 
 
@@ -215,11 +212,7 @@ def _policy(name: str) -> Manifest:
 
 def discovery_values(plan: AwsPlan) -> dict[str, Any]:
     """Values of the upstream chart: workers where GPUs are, the rest on nodes that stay."""
-    values = _charted(_DISCOVERY, "discovery")
-    values["worker"] |= {
-        "nodeSelector": {GPU_LABEL: "true"}, "tolerations": tolerations(plan.pools),
-    }  # fmt: skip
-    return values
+    return _charted(_DISCOVERY, "discovery", "worker", plan)
 
 
 def _discovery(plan: AwsPlan, tools: RenderTools) -> tuple[Manifest, ...]:
