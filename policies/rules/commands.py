@@ -70,17 +70,20 @@ def _shell(program: Program) -> str:
     return base_name(words[found[0]].text) if found else ""
 
 
-def _bash_makes_way(program: Program, script: str, first: str) -> bool:
+def _bash_makes_way(program: Program, script: str, first: str, *, lists: bool = False) -> bool:
     """Whether the shell is bash, which becomes the last line's one plain command by itself.
 
     Not where the command is redirected, part of something larger, or a trap is set; and not in
-    other shells. A command behind `;` or `&&` counts as staying: bash before 5.1 forks for it.
+    other shells. With `lists` also a command behind `;` or `&&`: bash before 5.1 forks for it.
     """
     lines = [line.strip() for line in script.replace("\\\n", " ").splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
     if _shell(program) != "bash" or not lines:
         return False
     last, before = lines[-1], "\n".join(lines[:-1])
+    if lists:
+        *earlier, last = (part.strip() for part in re.split(r"&&|;", last))
+        before = "\n".join([before, *earlier])
     whole = not _OPEN.search(f"{before}\n") and "trap " not in before
     return whole and not _MORE.search(last) and first in last
 
@@ -112,7 +115,8 @@ def _problem(program: Program, script: str) -> _Problem | None:
             and statement.after != "&"
             and not _bash_makes_way(program, script, first)
         ):
-            return _STAYS, None
+            new = _bash_makes_way(program, script, first, lists=True)
+            return (_STAYS_IN_OLD, "warning") if new else (_STAYS, None)
     if _EVALUATED.search(script) and not any(
         engine is not None and _starts(engine, s, " ".join(w.text for w in s.words)) for s in found
     ):
@@ -147,7 +151,7 @@ def _of_another(program: Program, script: str) -> _Problem | None:
     last = found[-1].words[0].text
     if last in ("exec", "eval") or base_name(last) in _WAITS or found[-1].words[0].unknown:
         return None
-    if _bash_makes_way(program, script, last):
+    if _bash_makes_way(program, script, last, lists=True):
         return None
     if len(found) > 1 and found[-2].after in ("|", "|&"):
         return None
@@ -158,6 +162,10 @@ _LOOP = re.compile(r"(^|[\s;])(while|until|for|select|case|if)\s|\(\)\s*\{")
 """What may start the last command again, or another one."""
 _EVALUATED = re.compile(r"(^|[\s;&|])eval\s+(?!['\"]?exec\s)")
 _STAYS = "runs under a shell without exec, which does not pass SIGTERM on"
+_STAYS_IN_OLD = (
+    "runs behind other commands of one line without exec: bash before 5.1 does not make way for "
+    "it, and does not pass SIGTERM on"
+)
 _BACKGROUND = "runs in the background of a shell, which does not pass SIGTERM on"
 _EVAL = "is started by eval in a shell, which swallows SIGTERM"
 

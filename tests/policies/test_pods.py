@@ -267,6 +267,29 @@ def test_shells_that_stay(script: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("script", "severity"),
+    [
+        ("cd /x && vllm serve m", "warning"),
+        ("export A=b; cd /x; vllm serve m --flag 1", "warning"),
+        ("set -e\ncd /x && vllm serve m", "warning"),
+        # Here no bash makes way.
+        ("cd /x && vllm serve m > /tmp/log", "error"),
+        ("trap 'echo x' EXIT; vllm serve m", "error"),
+        ("if true; then vllm serve m; fi", "error"),
+        ("(cd /x; vllm serve m)", "error"),
+        ("vllm serve m; echo over", "error"),
+        ("cd /x && vllm serve m\necho over", "error"),
+    ],
+)
+def test_bash_makes_way_for_the_end_of_a_list_since_5_1(script: str, severity: str) -> None:
+    """Tried with bash 5.2: process 1 is the program, or still the shell."""
+    made = deployment(pod(engine(command=["bash", "-c", script], args=None)))
+    (finding,) = found("shell-pid1", made)
+    assert finding.severity == severity
+    assert ("before 5.1" in finding.message) is (severity == "warning")
+
+
+@pytest.mark.parametrize(
     ("command", "says"),
     [
         (["dumb-init", "--", "sh", "-c"], None),
