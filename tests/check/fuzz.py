@@ -24,6 +24,7 @@ from tokenworks.check import read
 from tokenworks.check.jsonstream import is_json, split
 from tokenworks.check.report import FORMATS
 from tokenworks.check.run import check_paths
+from tokenworks.spec.yamlshares import cut, read_parts
 
 CORPUS: Final = Path(__file__).parents[1] / "policies/corpus"
 SLOW: Final = 30.0
@@ -114,7 +115,13 @@ def wrong(data: bytes) -> str | None:
         if isinstance(words, str) and is_json(words):
             words = (split(words) or (words,))[0]
         if isinstance(words, str):
-            quick = read._of_data("-", words)  # pyright: ignore[reportPrivateUsage]
+            look = read._look  # pyright: ignore[reportPrivateUsage]
+            whole, cut_up = (
+                read_parts(cut(words, size), look) for size in (len(words) + 1, len(words) // 5 + 1)
+            )
+            if repr(whole) != repr(cut_up):
+                return "what is read in parts is not what is read at once"
+            quick = read._of_data("-", words, whole or ())  # pyright: ignore[reportPrivateUsage]
             if quick is not None:
                 careful = read._of_nodes("-", words, named=True)  # pyright: ignore[reportPrivateUsage]
                 if repr(_manifests(quick)) != repr(_manifests(careful)):

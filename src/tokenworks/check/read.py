@@ -24,7 +24,8 @@ from tokenworks.errors import UsageError
 from tokenworks.spec.common import API_VERSION
 from tokenworks.spec.objects import found_in, misshapen, well_shaped
 from tokenworks.spec.problems import FieldPath, Flaw
-from tokenworks.spec.yamldata import Document, compose, place_in, read_data, text_in
+from tokenworks.spec.yamldata import Data, Document, compose, place_in, text_in
+from tokenworks.spec.yamlshares import Told, read_all
 from tokenworks.spec.yamlsource import (
     Mapping,
     Node,
@@ -169,6 +170,15 @@ def no_collection() -> Generator[None]:
 
 
 def _parts(paths: Iterable[str], stdin: BinaryIO) -> Iterator[_Part]:
+    loaded = list(_loaded(paths, stdin))
+    texts = [item.text for item in loaded if isinstance(item, _Loaded)]
+    read = iter(read_all(texts, _look))
+    for item in loaded:
+        yield _of_text(item, next(read)) if isinstance(item, _Loaded) else item
+
+
+def _loaded(paths: Iterable[str], stdin: BinaryIO) -> Iterator[_Part | _Loaded]:
+    """Each file's text, or what is wrong with it."""
     patches: dict[Path, frozenset[str]] = {}
     for name, named in dict(_files(paths)).items():
         folder = Path(name).parent
@@ -177,7 +187,7 @@ def _parts(paths: Iterable[str], stdin: BinaryIO) -> Iterator[_Part]:
         if not named and Path(name).name in patches[folder]:
             yield _Part(name, (), ())  # kustomize adds it to an object that is elsewhere
             continue
-        yield _read_file(name, stdin, named=named)
+        yield _load(name, stdin, named=named)
 
 
 def _files(paths: Iterable[str]) -> Iterator[tuple[str, bool]]:
@@ -231,6 +241,17 @@ def _below(folder: Path) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
+class _Loaded:
+    """A file that is text."""
+
+    file: str
+    text: str
+    named: bool
+    """The user named it, and did not only name its folder."""
+    origins: Origins | None
+
+
+@dataclass(frozen=True)
 class _Part:
     file: str
     objects: tuple[Sourced, ...]
@@ -251,7 +272,7 @@ def _finding(file: str, rule: str, flaw: Flaw, kind: str = "") -> Finding:
     )
 
 
-def _read_file(name: str, stdin: BinaryIO, *, named: bool) -> _Part:
+def _load(name: str, stdin: BinaryIO, *, named: bool) -> _Part | _Loaded:
     shown = "(standard input)" if name == "-" else name
     try:
         data = stdin.read(MAX_BYTES + 1) if name == "-" else _bytes(Path(name))
@@ -264,18 +285,19 @@ def _read_file(name: str, stdin: BinaryIO, *, named: bool) -> _Part:
     conflict = _conflict(text)
     if conflict:
         return _Part(shown, (), (_finding(shown, "leftover", conflict),))
-    return _of_text(shown, text, named=named, json=name.lower().endswith(".json"))
-
-
-def _of_text(shown: str, text: str, *, named: bool, json: bool) -> _Part:
-    """The objects of a text, and what is wrong with it."""
     origins: Origins | None = None
-    if json or is_json(text):
+    if name.lower().endswith(".json") or is_json(text):
         text = readable(text)
         text, origins = split(text) or (text, None)
-    part = _of_data(shown, text) or _of_nodes(shown, text, named=named)
-    if origins is not None:
-        part = _moved(part, origins)
+    return _Loaded(shown, text, named, origins)
+
+
+def _of_text(loaded: _Loaded, read: Sequence[Told] | None) -> _Part:
+    """The objects of a text, and what is wrong with it."""
+    shown, text = loaded.file, loaded.text
+    part = _of_data(shown, text, read or ()) or _of_nodes(shown, text, named=loaded.named)
+    if loaded.origins is not None:
+        part = _moved(part, loaded.origins)
     return replace(part, findings=(*part.findings, *_repeated(part.objects)))
 
 
@@ -291,37 +313,48 @@ def _moved(part: _Part, origins: Origins) -> _Part:
     )
 
 
-def _of_data(shown: str, text: str) -> _Part | None:
+def _of_data(shown: str, text: str, read: Iterable[Told]) -> _Part | None:
     """A file that holds objects and nothing else; None where it has to be read again, with care."""
-    documents = read_data(text)
     file = _Text(text)
     objects: list[Sourced] = []
     findings: list[Finding] = []
-    for document in documents or ():
-        held = Lines(file, document)
-        found = list(_held(shown, held))
-        if not all(_is_object(item.manifest) for item in found):
+    for document, looks in read:
+        if looks == _ODD:
             return None
-        doubtful = [item for item in found if _is_doubtful(item.manifest)]
-        if doubtful and doubtful[0].within:
-            return None  # the whole list would be read anew for each
-        objects += found
-        findings += _doubts(shown, held) if doubtful else ()
+        held = Lines(file, document)
+        objects += (
+            Sourced(cast("Manifest", data), shown, held, path)
+            for path, data in _held_in(document.data)
+        )
+        findings += _doubts(shown, held) if looks == _DOUBTFUL else ()
     if not objects:
         return None
     return _Part(shown, tuple(objects), tuple(findings))
 
 
-def _held(shown: str, held: Lines) -> Iterator[Sourced]:
-    """The object of a document, or what its `List` lists."""
-    data: Any = held.document.data
-    given = cast("Manifest", data) if isinstance(data, dict) else {}
+_SOUND, _DOUBTFUL, _ODD = range(3)
+
+
+def _look(data: Data) -> int:
+    """Whether a document holds objects that are sound, one that may be not, or something else."""
+    found = list(_held_in(data))
+    if not all(_is_object(item) for _, item in found):
+        return _ODD
+    doubtful = any(_is_doubtful(cast("Manifest", item)) for _, item in found)
+    if doubtful and found[0][0]:
+        return _ODD  # the whole list would be read anew for each
+    return _DOUBTFUL if doubtful else _SOUND
+
+
+def _held_in(data: Data) -> Iterator[tuple[FieldPath, Any]]:
+    """The object of a document, or what its `List` lists, and where it stands there."""
+    given = data if isinstance(data, dict) else {}
     items = given.get("items")
     if not isinstance(items, list) or given.get("kind") != "List":
-        yield Sourced(cast("Manifest", data), shown, held)
+        yield (), data
         return
     for position, item in enumerate(cast("list[Any]", items)):
-        yield Sourced(item, shown, held, ("items", position))
+        yield ("items", position), item
 
 
 def _is_doubtful(manifest: Manifest) -> bool:
