@@ -47,14 +47,19 @@ _NAMES = frozenset(rule.id for rule in RULES)
 
 
 def evaluate(
-    objects: Sequence[Manifest], context: Context, rules: Sequence[Rule] = RULES
+    objects: Sequence[Manifest],
+    context: Context,
+    rules: Sequence[Rule] = RULES,
+    *,
+    known: bool = False,
 ) -> list[tuple[Violation, Finding]]:
     """Findings with the violations behind them, for callers that know where objects come from.
 
-    `Violation.index` counts the objects of `flatten(objects)`.
+    `Violation.index` counts the objects of `flatten(objects)`. `known`: no value is `Unknown`, as
+    in whatever was read from files or a cluster; only previews have such.
     """
     inventory = Inventory.of(objects)
-    certain = Certain(inventory)
+    certain = Certain(inventory, known)
     found: list[tuple[int, Violation, Finding]] = []
     for order, rule in enumerate(rules):
         for violation in certain.find(rule, context):

@@ -20,11 +20,13 @@ class Certain:
     """The rules over an inventory, without what unknown values may refute."""
 
     inventory: Inventory
+    known: bool = False
+    """Nothing is unknown: nobody has to look."""
 
     def find(self, rule: Rule, context: Context) -> Sequence[Violation]:
         """The violations of a rule that hold whatever the unknown values will be."""
         found = list(rule.find(self.inventory, context))
-        if not found or not self._partly:
+        if self.known or not found or not self._partly:
             return found
         doubts = _Doubts()
         # Readers keep what they read: each rule gets its own, so that every reading is told.

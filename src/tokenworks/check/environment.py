@@ -60,7 +60,7 @@ def check_environment(
             finding
             if violation.index < 0 or finding.file is not None  # a waiver of the environment's
             else _at(stack, placed[violation.index], finding, violation.path)
-            for violation, finding in evaluate(objects, context)
+            for violation, finding in evaluate(objects, context, known=True)
         ),
     ]
     where = f"{len(releases)} releases of environment {stack.name}"

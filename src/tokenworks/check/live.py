@@ -35,7 +35,7 @@ def check_live(kubectl: Sequence[str], namespace: str, context: Context) -> Repo
     Raises TokenworksError when kubectl fails.
     """
     objects = live_objects(kubectl, namespace)
-    found = tuple(finding for _, finding in evaluate(objects, context))
+    found = tuple(finding for _, finding in evaluate(objects, context, known=True))
     return Report(found, len(objects), f"namespace {namespace} of the cluster")
 
 

@@ -44,7 +44,8 @@ def _located(objects: Sequence[Sourced], context: Context) -> list[Finding]:
         return [
             finding
             for index, group in groupby(
-                evaluate([item.manifest for item in objects], context), lambda v: v[0].index
+                evaluate([item.manifest for item in objects], context, known=True),
+                lambda v: v[0].index,
             )
             for finding in _placed(list(group), objects[index] if index >= 0 else None)
         ]
