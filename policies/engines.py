@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from policies.commands import Command, command_of, words_of
+from policies.mounted import options_in
 from policies.pods import DYNAMO, Container
 from policies.tree import Unknown, mapping, quantity, sequence, unread
 from tokenworks.catalog.commandline import (
@@ -121,12 +122,19 @@ class Program:
         command, args = (tuple(map(_as_engine, words)) for words in words_of(container.spec))
         image = "" if command else container.image
         more = bool(container.spec.get("envFrom"))
-        found = read(command, args, container.env, image, more)
+        options = self._options
+        found = read(command, args, container.env, image, more, options=options)
         grammar = grammars().get(_GRAMMARS.get(self.engine.name, "")) if self.engine else None
         if found.engine is None and grammar is not None and not command:
             starts = list(grammar.facts["starts"][0]["words"])
-            found = read(starts, args, container.env, image, more)
+            found = read(starts, args, container.env, image, more, options=options)
         return found
+
+    @cached_property
+    def _options(self) -> dict[str, tuple[str, ...]]:
+        """Words of the files of options that its command line may name, by path."""
+        files, said = self.container.files, " ".join(self.command.words)
+        return {path: options_in(text) for path, text in files.items() if path in said}
 
     def given(self, *names: str) -> str | None:
         """Text of a flag as the program reads it; `""` for a bare one, None where it is absent.
@@ -209,7 +217,9 @@ class Program:
     @property
     def title(self) -> str:
         """`container "engine" (vllm)`."""
-        return self.container.title + (f" ({self.engine.name})" if self.engine else "")
+        said = [self.engine.name] if self.engine else []
+        said += [f"in {self.container.script}"] if self.container.script else []
+        return self.container.title + (f" ({' '.join(said)})" if said else "")
 
     @property
     def needs_gpu(self) -> bool:

@@ -9,6 +9,7 @@ from functools import cached_property
 from policies.engines import Program, helps, idle, program_of
 from policies.graph import Graph
 from policies.model import Manifest
+from policies.mounted import Mounts
 from policies.pods import Pod, flatten, leads_to, pods_of
 from policies.pools import labels_of, numbers_of
 from policies.rayserve import served
@@ -97,7 +98,8 @@ class Inventory:
         """The inventory of a set of objects; `List` objects count as their items."""
         flat = flatten(objects)
         pods = tuple(pod for index, item in enumerate(flat) for pod in pods_of(index, item))
-        programs = tuple(program_of(c) for pod in pods for c in pod.containers)
+        mounts = Mounts.of(flat)
+        programs = tuple(program_of(mounts.seen(c)) for pod in pods for c in pod.containers)
         others = tuple(program_of(c) for c in served(pods))
         return cls(tuple(flat), pods, programs, tuple(_pools(flat)), others)
 

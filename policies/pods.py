@@ -77,6 +77,10 @@ class Container:
     """Where its parts stand, if a template and patches of it make it: the last one wins."""
     elsewhere: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
     """Places in the object of parts that do not stand below `path`."""
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Texts that it has from ConfigMaps of the set, by path."""
+    script: str = ""
+    """Path of the one that its command runs, and that `spec` has in place of it."""
 
     def place(self, path: Path) -> Path:
         """Where in the object a part of it stands."""

@@ -78,7 +78,8 @@ def _bash_makes_way(program: Program, script: str, first: str, *, lists: bool = 
     """
     lines = [line.strip() for line in script.replace("\\\n", " ").splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
-    if _shell(program) != "bash" or not lines:
+    # Of a script in a file it does not know which command is the last.
+    if _shell(program) != "bash" or not lines or program.container.script:
         return False
     last, before = lines[-1], "\n".join(lines[:-1])
     if lists:

@@ -14,6 +14,7 @@ from typing import Any
 
 from policies import RULES, Context, Manifest, check
 from policies.inventory import Inventory
+from policies.pods import descend
 from tokenworks.check.read import read_paths
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -52,7 +53,8 @@ def containers(objects: Sequence[Object], serving: bool = True) -> list[Object]:
         if program.engine is None or container.completed or not program.needs_gpu:
             continue
         if not container.pod.places:
-            found.append(container.spec)  # type: ignore[arg-type]
+            # As it is written, and not with the script that it runs in its command.
+            found.append(descend(container.pod.object, container.path))  # type: ignore[arg-type]
     return found
 
 

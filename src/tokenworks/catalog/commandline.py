@@ -93,6 +93,9 @@ class CommandLine:
     """Variables of the program; None where the value is not written down."""
     notes: tuple[str, ...] = ()
     """What is odd, for people."""
+    filed: tuple[str, ...] = ()
+    """Words of the file of options that it names, which count as its own; the flag that names it
+    is then none of `flags`."""
 
     def value(self, name: str) -> Value | None:
         """Value of a flag; None when it is not given."""
@@ -121,11 +124,14 @@ def read(
     env: Mapping[str, str | None] | None = None,
     image: str = "",
     open_env: bool = False,
+    *,
+    options: Mapping[str, Sequence[str]] | None = None,
 ) -> CommandLine:
     """The command line of a container.
 
     `env`: its variables, None for a value from elsewhere. `image`: what starts by itself when
-    `command` is absent. `open_env`: there are more variables than `env` holds.
+    `command` is absent. `open_env`: there are more variables than `env` holds. `options`: files
+    that `--config` may name, by path, as the words that they stand for.
     """
     variables = dict(env or {})
     own = [expand(word, variables) for word in (*command, *args)]
@@ -139,7 +145,7 @@ def read(
     found = next(_engines(parts, variables), None)
     if found is None:
         return CommandLine(None, _form_without(parts, texts), texts, script=script, env=variables)
-    return _line(found, texts, script)
+    return _line(found, texts, script, options or {})
 
 
 def read_container(container: Mapping[str, Any]) -> CommandLine:
@@ -176,8 +182,9 @@ def strangers(line: CommandLine, image: str) -> Iterator[tuple[str, Gap]]:
     if grammar is None or tag is None:
         return
     given = (*line.flags.values(), *line.unknown)
-    for position in sorted(f.position for f in given if f.position is not None):
-        word = line.words[position].partition("=")[0].partition(".")[0]
+    positions = sorted({f.position for f in given if f.position is not None})
+    for text in (*(line.words[position] for position in positions), *line.filed):
+        word = text.partition("=")[0].partition(".")[0]
         name = grammar.dashed(word[2:])
         found = gap(grammar.engine, name, tag) if word.startswith("--") else None
         if found is not None:
@@ -432,11 +439,19 @@ def _form_without(parts: Sequence[_Part], words: tuple[str, ...]) -> Form:
 # --- from a program to its line ------------------------------------------------
 
 
-def _line(found: _Found, words: tuple[str, ...], script: str | None) -> CommandLine:
+def _line(
+    found: _Found,
+    words: tuple[str, ...],
+    script: str | None,
+    options: Mapping[str, Sequence[str]],
+) -> CommandLine:
     grammar = found.grammar
     read_ = read_flags(grammar, found.rest, found.position)
     env = {**grammar.facts["imageEnv"], **found.env}
-    flags = {**_from_variables(grammar, env), **read_.given}
+    filed, more = _from_file(grammar, read_, options)
+    flags = {**_from_variables(grammar, env), **more.given, **read_.given}
+    if filed:
+        del flags["config"]
     model, notes = _model(grammar, read_, flags, found.position)
     form: Form = "member" if _is_member(grammar, flags) else "server"
     return CommandLine(
@@ -446,11 +461,30 @@ def _line(found: _Found, words: tuple[str, ...], script: str | None) -> CommandL
         found.program,
         model,
         flags,
-        read_.unknown,
+        (*read_.unknown, *more.unknown),
         script,
         env,
-        (*read_.notes, *notes, *_remarks(found, flags)),
+        (*read_.notes, *more.notes, *notes, *_remarks(found, flags)),
+        filed,
     )
+
+
+_CONFIGURED = frozenset({"vllm", "sglang"})
+"""Engines whose `--config` names a YAML file of flags, that the command line overrules."""
+
+
+def _from_file(
+    grammar: Grammar, read_: Flags, options: Mapping[str, Sequence[str]]
+) -> tuple[tuple[str, ...], Flags]:
+    """The words of the file that the command line names, and its flags; none where it is not
+    read."""
+    named = read_.given.get("config") if grammar.engine in _CONFIGURED else None
+    words = tuple(options.get(str(named.value), ())) if named is not None else ()
+    found = read_flags(grammar, [Word(word) for word in words])
+    place = (named.position if named is not None else None) or 0
+    given = {name: replace(flag, position=None) for name, flag in found.given.items()}
+    unknown = tuple(replace(flag, position=place) for flag in found.unknown)
+    return words, replace(found, given=given, unknown=unknown)
 
 
 def _from_variables(grammar: Grammar, env: Mapping[str, str | None]) -> dict[str, Flag]:

@@ -1,0 +1,220 @@
+"""Scripts that containers run, and files of options that engines read, out of ConfigMaps.
+
+What a container starts is often in no word of its own: `/scripts/start.sh` is a file that a
+ConfigMap of the same set holds. Its text is put where `sh -c` would have it, so that every rule
+reads it as if it stood there. What is not in the set, no shell script or too long is left alone.
+
+vLLM and SGLang take options from a YAML file (`--config`): keys are flags, a list is several
+values, a false boolean is left out, and the command line wins. Read in vllm-project/vllm:
+vllm/utils/argparse_utils.py, and sgl-project/sglang: python/sglang/srt/
+server_args_config_parser.py, 2026-12-01.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import yaml
+
+from policies.model import Manifest, Path
+from policies.pods import Container
+from policies.tree import at, is_mapping, is_sequence, mapping, sequence, written
+from tokenworks.catalog.commandline import WRAPPERS, base_name
+from tokenworks.catalog.shell import SHELLS
+
+_LARGEST = 200_000
+"""Characters of a file that is read."""
+_DEEPEST = 3
+"""Scripts that start scripts that are followed."""
+_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_STARTS = re.compile(
+    r"(?P<before>(?m:^)|[;&|({]|\b(?:exec|then|do|else)\b)(?P<space>[ \t]*)"
+    r"(?:(?P<sourced>source|\.)[ \t]+|(?P<shell>(?:/\S*/)?(?:ba|da|a)?sh)[ \t]+(?:-[a-z]+[ \t]+)*)?"
+    r"(?P<quote>[\"']?)(?P<path>/[^\s;&|\"'()<>$]+)(?P=quote)(?=\s|\Z|[;&|)])"
+)
+"""A file that a script starts, by itself or through a shell, or takes into itself."""
+
+
+@dataclass(frozen=True)
+class Mounts:
+    """The ConfigMaps of a set, by namespace and name."""
+
+    maps: Mapping[tuple[str, str], Mapping[str, str]]
+
+    @classmethod
+    def of(cls, objects: Sequence[Manifest]) -> Mounts:
+        """Those that hold text."""
+        found: dict[tuple[str, str], Mapping[str, str]] = {}
+        for item in objects:
+            if item.get("kind") != "ConfigMap":
+                continue
+            data = mapping(item.get("data"))
+            texts = {str(k): str(v) for k, v in data.items() if written(v) and len(v) <= _LARGEST}
+            if texts:
+                name, namespace = at(item, "metadata", "name"), at(item, "metadata", "namespace")
+                found[(str(namespace or "default"), str(name))] = texts
+        return cls(found)
+
+    def seen(self, container: Container) -> Container:
+        """The container with what it has from ConfigMaps, and with its script in its command."""
+        if not self.maps or not container.spec.get("volumeMounts"):
+            return container
+        files = dict(self._files(container))
+        if not files:
+            return container
+        return _started(replace(container, files=files), files)
+
+    def _files(self, container: Container) -> Iterator[tuple[str, str]]:
+        """Paths in the container, and the texts of the files."""
+        volumes = {
+            str(mapping(v).get("name")): mapping(v)
+            for v in sequence(container.pod.spec.get("volumes"))
+        }
+        for item in sequence(container.spec.get("volumeMounts")):
+            mount = mapping(item)
+            home, below = mount.get("mountPath"), mount.get("subPath")
+            volume = volumes.get(str(mount.get("name")))
+            if volume is None or not written(home) or mount.get("subPathExpr"):
+                continue
+            for path, text in self._of_volume(container.pod.namespace, volume):
+                if not below:
+                    yield posixpath.normpath(posixpath.join(home, path)), text
+                elif posixpath.normpath(str(below)) == path:
+                    yield posixpath.normpath(home), text
+
+    def _of_volume(self, namespace: str, volume: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Paths in a volume, and the texts of the files."""
+        projected = mapping(volume.get("projected"))
+        sources = [mapping(s).get("configMap") for s in sequence(projected.get("sources"))]
+        for source in map(mapping, (volume.get("configMap"), *sources)):
+            texts = self.maps.get((namespace, str(source.get("name"))), {})
+            items = sequence(source.get("items"))
+            if not items:
+                yield from texts.items()
+            for item in map(mapping, items):
+                key, path = str(item.get("key")), item.get("path")
+                if key in texts and written(path):
+                    yield posixpath.normpath(path), texts[key]
+
+
+# --- scripts -------------------------------------------------------------------
+
+
+def _started(container: Container, files: Mapping[str, str]) -> Container:
+    """The container with the script that it runs, or that its script runs, in its place."""
+    command, args = (list(sequence(container.spec.get(key))) for key in ("command", "args"))
+    words = [*command, *args]
+    if not words or not all(written(word) for word in words):
+        return container
+    scripts = {path: text for path, text in files.items() if _shell_of(text) is not None}
+    place = _run(words, scripts, container.spec.get("workingDir"))
+    if place is not None:
+        at_, path = place
+        shell = [] if _has_shell(words[:at_]) else [_shell_of(scripts[path]) or "sh"]
+        text = _inlined(scripts[path], scripts, 1)
+        return _with_words(container, at_, [*shell, "-c", text, str(words[at_])], path)
+    at_ = next((n + 1 for n, w in enumerate(words[:-1]) if re.fullmatch(r"-[a-z]*c", w)), 0)
+    if not at_ or not _has_shell(words[:at_]):
+        return container
+    text = _inlined(words[at_], scripts, 1)
+    if text == words[at_]:
+        return container
+    return _with_words(container, at_, [text], next(p for p in scripts if p in words[at_]))
+
+
+def _run(
+    words: Sequence[str], scripts: Mapping[str, str], folder: object
+) -> tuple[int, str] | None:
+    """Position and path of the script that a command line runs."""
+    home = str(folder) if written(folder) else "/"
+    for position, word in enumerate(words):
+        path = posixpath.normpath(posixpath.join(home, word))
+        if path in scripts and (position == 0 or "/" in word or _has_shell(words[:position])):
+            return position, path
+        if re.fullmatch(r"-[a-z]*c", word) and _has_shell(words[:position]):
+            return None
+        if position == 0 and base_name(word) not in WRAPPERS | SHELLS:
+            return None
+    return None
+
+
+def _has_shell(words: Sequence[str]) -> bool:
+    return any(base_name(word) in SHELLS for word in words)
+
+
+def _shell_of(text: str) -> str | None:
+    """The shell that a script asks for; None for what is no script of a shell."""
+    if not text.startswith("#!"):
+        first = next((line for line in text.splitlines() if line.strip()), "")
+        return None if re.match(r"\s*(import|from|def|\{|\[|---|[\w.-]+:(\s|$))", first) else "sh"
+    words = text.partition("\n")[0][2:].split()
+    names = [base_name(word) for word in words]
+    return next((name for name in names[:3] if name in SHELLS), None)
+
+
+def _inlined(script: str, scripts: Mapping[str, str], level: int) -> str:
+    """A script with those that it starts in their places."""
+
+    def put(match: re.Match[str]) -> str:
+        text = scripts.get(posixpath.normpath(match["path"]))
+        if text is None:
+            return match[0]
+        if level < _DEEPEST:
+            text = _inlined(text, scripts, level + 1)
+        if match["sourced"]:
+            return f"{match['before']}\n{text}\n"
+        shell = match["shell"] or _shell_of(text) or "sh"
+        return f"{match['before']}{match['space']}{shell} -c {shlex.quote(text)} {match['path']}"
+
+    found = _STARTS.sub(put, script)
+    return found if len(found) <= _LARGEST else script
+
+
+def _with_words(container: Container, at_: int, new: Sequence[str], path: str) -> Container:
+    """The container with words in the place of one; findings still point at that one."""
+    lists = {key: list(sequence(container.spec.get(key))) for key in ("command", "args")}
+    count = len(lists["command"])
+    key, position = ("command", at_) if at_ < count else ("args", at_ - count)
+    old = lists[key]
+    words = [*old[:position], *new, *old[position + 1 :]]
+    moved = {
+        (key, n): (*container.place((key,)), max(position, n - len(new) + 1))
+        for n in range(position, len(words))
+    }
+    elsewhere: dict[Path, Path] = {**container.elsewhere, **moved}
+    spec = {**container.spec, key: words}
+    return replace(container, spec=spec, elsewhere=elsewhere, script=path)
+
+
+# --- options -------------------------------------------------------------------
+
+
+def options_in(text: str) -> tuple[str, ...]:
+    """The words that a file of options stands for; none where it cannot be read."""
+    try:
+        data: object = yaml.load(text, Loader=_LOADER)
+    except (yaml.YAMLError, ValueError, RecursionError, OverflowError):
+        return ()
+    entries: Mapping[str, Any] = data if is_mapping(data) else {}
+    return tuple(word for key, value in entries.items() for word in _option(str(key), value))
+
+
+def _option(key: str, value: object) -> Iterator[str]:
+    if value is None or value is False:
+        return
+    yield f"--{key}"
+    if is_sequence(value):
+        yield from (_plain(item) for item in value)
+    elif value is not True:
+        yield _plain(value)
+
+
+def _plain(value: object) -> str:
+    held = is_mapping(value) or is_sequence(value)
+    return json.dumps(value, default=str) if held else str(value)
