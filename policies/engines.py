@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -120,6 +121,7 @@ class Program:
         """Its command line, read with the engine's own grammar."""
         container = self.container
         command, args = (tuple(map(_as_engine, words)) for words in words_of(container.spec))
+        args = (*args, *self._added)
         image = "" if command else container.image
         more = bool(container.spec.get("envFrom"))
         options = self._options
@@ -129,6 +131,20 @@ class Program:
             starts = list(grammar.facts["starts"][0]["words"])
             found = read(starts, args, container.env, image, more, options=options)
         return found
+
+    @property
+    def _added(self) -> tuple[str, ...]:
+        """Arguments that KServe's presets of an LLMInferenceService take from a variable: in
+        config/llmisvcconfig of kserve/kserve v0.16.0 a shell writes it behind its own."""
+        container = self.container
+        if not container.pod.kind.startswith("LLMInferenceService") or container.spec.get(
+            "command"
+        ):
+            return ()
+        try:
+            return tuple(shlex.split(container.env.get("VLLM_ADDITIONAL_ARGS") or ""))
+        except ValueError:
+            return ()
 
     @cached_property
     def _options(self) -> dict[str, tuple[str, ...]]:

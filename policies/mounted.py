@@ -20,19 +20,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import yaml
-
 from policies.model import Manifest, Path
 from policies.pods import Container
 from policies.tree import at, is_mapping, is_sequence, mapping, sequence, written
-from tokenworks.catalog.commandline import WRAPPERS, base_name
-from tokenworks.catalog.shell import SHELLS
+from policies.yamltext import data_of
+from tokenworks.catalog.commandline import WRAPPERS, base_name, is_shell
 
 _LARGEST = 200_000
 """Characters of a file that is read."""
 _DEEPEST = 3
 """Scripts that start scripts that are followed."""
-_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STARTS = re.compile(
     r"(?P<before>(?m:^)|[;&|({]|\b(?:exec|then|do|else)\b)(?P<space>[ \t]*)"
     r"(?:(?P<sourced>source|\.)[ \t]+|(?P<shell>(?:/\S*/)?(?:ba|da|a)?sh)[ \t]+(?:-[a-z]+[ \t]+)*)?"
@@ -139,13 +136,13 @@ def _run(
             return position, path
         if re.fullmatch(r"-[a-z]*c", word) and _has_shell(words[:position]):
             return None
-        if position == 0 and base_name(word) not in WRAPPERS | SHELLS:
+        if position == 0 and not (is_shell(word) or base_name(word) in WRAPPERS):
             return None
     return None
 
 
 def _has_shell(words: Sequence[str]) -> bool:
-    return any(base_name(word) in SHELLS for word in words)
+    return any(is_shell(word) for word in words)
 
 
 def _shell_of(text: str) -> str | None:
@@ -155,7 +152,7 @@ def _shell_of(text: str) -> str | None:
         return None if re.match(r"\s*(import|from|def|\{|\[|---|[\w.-]+:(\s|$))", first) else "sh"
     words = text.partition("\n")[0][2:].split()
     names = [base_name(word) for word in words]
-    return next((name for name in names[:3] if name in SHELLS), None)
+    return next((name for name in names[:3] if is_shell(name)), None)
 
 
 def _inlined(script: str, scripts: Mapping[str, str], level: int) -> str:
@@ -197,11 +194,7 @@ def _with_words(container: Container, at_: int, new: Sequence[str], path: str) -
 
 def options_in(text: str) -> tuple[str, ...]:
     """The words that a file of options stands for; none where it cannot be read."""
-    try:
-        data: object = yaml.load(text, Loader=_LOADER)
-    except (yaml.YAMLError, ValueError, RecursionError, OverflowError):
-        return ()
-    entries: Mapping[str, Any] = data if is_mapping(data) else {}
+    entries = mapping(data_of(text))
     return tuple(word for key, value in entries.items() for word in _option(str(key), value))
 
 

@@ -210,7 +210,9 @@ class Pod:
                 # Without an image it is a part of a container, that a tool or controller completes.
                 partial = self.kind in _COMPLETED or "image" not in spec
                 yield Container(self, "sidecar" if sidecar else kind, path, spec, partial, layers)
-        if self.single is not None:
+        if self.single is not None and self.kind == _BOOSTER:
+            yield _boosted(self, self.single)
+        elif self.single is not None:
             spec = _single(descend(self.object, self.single), str(self.single[-1]))
             yield Container(self, "container", self.single, spec, True)
 
@@ -286,6 +288,8 @@ def _singles(manifest: Manifest) -> Iterator[tuple[Path, Path]]:
         yield ("spec",), ("spec",)
     if kind in DYNAMO:
         yield from _components(spec)
+    if kind == _BOOSTER:
+        yield from _workers(spec)
     if kind == "InferenceService":
         for name in _COMPONENTS:
             for part, value in mapping(spec.get(name)).items():
@@ -347,6 +351,51 @@ def _single(spec: object, key: str) -> Mapping[str, Any]:
             if given is not None:
                 written[probe] = given
     return written
+
+
+_BOOSTER = "ModelBooster"
+_BOOSTS = {
+    "vllm": ("vllm", "serve"), "vllmdisaggregated": ("vllm", "serve"),
+    "sglang": ("python3", "-m", "sglang.launch_server", "--model-path"),
+}  # fmt: skip
+"""What Kthena starts by the type of a backend, before the model: volcano-sh/kthena,
+docs/kthena/docs/user-guide/model-booster.md and examples/model-booster, read 2026-12-01."""
+
+
+def _workers(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Path]]:
+    """The workers of a ModelBooster's backends."""
+    holders: dict[Path, object] = {
+        ("spec", "backends", n): one for n, one in enumerate(sequence(spec.get("backends")))
+    }
+    holders["spec", "backend"] = spec.get("backend")
+    for path, holder in holders.items():
+        if str(mapping(holder).get("type")).lower() not in _BOOSTS:
+            continue
+        for position, worker in enumerate(sequence(mapping(holder).get("workers"))):
+            if isinstance(mapping(worker).get("image"), str):
+                yield path, (*path, "workers", position)
+
+
+def _boosted(pod: Pod, path: Path) -> Container:
+    """A worker as its controller starts it: entries of `config` are flags of the engine."""
+    backend, worker = (mapping(descend(pod.object, at_)) for at_ in (path[:-2], path))
+    start = _BOOSTS[str(backend.get("type")).lower()]
+    uri = str(backend.get("modelURI") or "")
+    model = uri.removeprefix("hf://") if uri.startswith("hf://") else "/models"
+    words, places = list[str](), dict[Path, Path]()
+    for key, value in mapping(worker.get("config")).items():
+        places["args", len(words)] = (*path, "config", str(key))
+        words.append(f"--{key}" if value in ("", None, True) else f"--{key}={value}")
+    spec = {
+        "name": str(worker.get("type") or "worker"), "image": worker["image"],
+        "command": [*start, model], "args": words, "env": sequence(backend.get("env")),
+        "resources": mapping(worker.get("resources")),
+    }  # fmt: skip
+    elsewhere: dict[Path, Path] = {
+        **places, ("command",): (*path[:-2], "modelURI"), ("args",): (*path, "config"),
+        ("env",): (*path[:-2], "env"),
+    }  # fmt: skip
+    return Container(pod, "container", path, spec, True, elsewhere=elsewhere)
 
 
 def _pod_specs(value: object, path: Path) -> Iterator[Path]:

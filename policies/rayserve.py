@@ -13,18 +13,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import yaml
-
 from policies.model import Path
 from policies.pods import Container, Pod
-from policies.tree import at, is_mapping, is_sequence, mapping, sequence, written
+from policies.tree import at, is_mapping, is_sequence, mapping, sequence
+from policies.yamltext import data_of
 
 TEXT: Path = ("spec", "serveConfigV2")
-_LARGEST = 1_000_000
-"""Characters of a text that is read; a Kubernetes object holds no more."""
-_VALUES = 20_000
-"""Values of a text that is read: references may make many of few."""
-_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _HOME = "/home/ray"
 """Home of Ray's images: https://docs.ray.io/en/latest/ray-overview/installation.html."""
 
@@ -41,7 +35,7 @@ def served(pods: Sequence[Pod]) -> Iterator[Container]:
         if workers:
             host = max(workers, key=_accelerators)
             text = at(host.pod.object, *map(str, TEXT))
-            for path, config in _configs(_read(text)):
+            for path, config in _configs(data_of(text)):
                 yield from _engine(host, (*TEXT, *path), config)
 
 
@@ -50,27 +44,6 @@ def _accelerators(container: Container) -> int:
     return max(
         (int(v) for k, v in limits.items() if "gpu" in str(k) and str(v).isdigit()), default=0
     )
-
-
-def _read(text: object) -> object:
-    """The data of a text; None for what cannot be read, which Ray refuses with words of its own."""
-    if not written(text) or len(text) > _LARGEST:
-        return None
-    try:
-        data: object = yaml.load(text, Loader=_LOADER)
-    except (yaml.YAMLError, ValueError, RecursionError, OverflowError):
-        return None
-    return data if _within(data) else None
-
-
-def _within(data: object) -> bool:
-    waiting, count = [data], 0
-    while waiting and count <= _VALUES:
-        value = waiting.pop()
-        count += 1
-        waiting.extend(value.values() if is_mapping(value) else ())
-        waiting.extend(value if is_sequence(value) else ())
-    return count <= _VALUES
 
 
 _ONE = ("llm_config", "prefill_config", "decode_config")

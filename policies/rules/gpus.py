@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -26,6 +27,7 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         if not misspelt:
             yield from _absent(program)
         yield from _helps_itself(program)
+        yield from _names_others(program)
 
 
 def _violation(program: Program, path: Path, message: str, remedy: str) -> Violation:
@@ -123,6 +125,30 @@ def _fractions(program: Program, resources: Mapping[str, Any], name: str) -> Ite
                 ("resources", side, name),
                 f"asks for {value} {name}: GPUs come whole",
                 "ask for a whole number; to share a GPU, use MIG or time slicing on the node",
+            )
+            return
+
+
+_INDICES = re.compile(r"\b((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES)=[\"']?(\d{1,2}(?:,\d{1,2})*)\b")
+
+
+def _names_others(program: Program) -> Iterator[Violation]:
+    """Indices count a container's own GPUs from 0, whichever of the node's they are."""
+    gpus, env = program.gpus, program.container.env
+    if not gpus or not program.needs_gpu:
+        return
+    given = [f"{name}={value}" for name, value in env.items() if value is not None]
+    for name, value in _INDICES.findall(" ".join([*given, program.line.script or ""])):
+        most = max(map(int, value.split(",")))
+        if most >= gpus:
+            has = "one GPU, which is 0" if gpus == 1 else f"{gpus} GPUs, 0 to {gpus - 1}"
+            yield _violation(
+                program,
+                ("env",)
+                if name in env
+                else ("args" if program.container.spec.get("args") else "command",),
+                f"sets {name} to {value}, and has {has}: it sees none behind them",
+                f"remove {name}; the device plugin shows what was allotted",
             )
             return
 

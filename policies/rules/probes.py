@@ -231,7 +231,10 @@ _NO_QUESTION = (
         "looks for a process, which a stuck engine still is",
     ),
     (
-        re.compile(r"(^|[\s;|&/(])(grep|egrep|tail)\b"),
+        # What a program says of itself and grep looks at, such as `ollama ps | grep`, is asked.
+        re.compile(
+            r"(^|[;&(]|\b(then|if|!))\s*(/\S*/)?(grep|egrep|tail|cat\b[^;&|]*\|\s*e?grep)\b"
+        ),
         "reads a log, which says what was and not what is",
     ),
 )

@@ -68,18 +68,22 @@ def engine_exposed(inventory: Inventory, _context: Context) -> Iterator[Violatio
         selector = string_map(item.spec.get("selector"))
         if kind not in ("LoadBalancer", "NodePort") or item.group or not selector:
             continue
-        engines = [
+        serving = [
             program
             for program in inventory.in_namespace(item.namespace)
-            if leads_to(selector, program.container.pod)
-            and program.mode == "server"
-            and inventory.serves(program)
+            if leads_to(selector, program.container.pod) and inventory.serves(program)
         ]
-        if engines and not _fronted(engines):
+        engines = [program for program in serving if program.mode == "server"]
+        # Of a program that we do not know a GPU says that it computes, and not what it asks for.
+        others = [program for program in serving if program.mode == "none" and program.accelerators]
+        led = engines or others
+        if led and not _fronted(led):
+            what = led[0].title + ("" if engines else ", which holds a GPU")
             yield of_item(
                 item, ("spec", "type"),
-                f"is of type {kind} and leads straight to {engines[0].title}",
+                f"is of type {kind} and leads straight to {what}",
                 "make it ClusterIP, and let a gateway's route lead to it",
+                None if engines else "warning",
             )  # fmt: skip
     for program in inventory.programs:
         if program.engine is None or program.mode == "none":

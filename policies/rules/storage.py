@@ -548,7 +548,9 @@ def cache_mount(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 )
 def model_revision(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     yield from _served_by_kserve(inventory)
-    for program, model in _downloading(inventory):
+    yield from _served_by_others(inventory)
+    yield from _without_grammar(inventory)
+    for program, model in _asking(inventory):
         if "revision" not in _options(program) or _on(program, *_MODELSCOPE):
             continue
         revision = program.line.value("revision")
@@ -559,6 +561,85 @@ def model_revision(inventory: Inventory, _context: Context) -> Iterator[Violatio
         else:
             continue
         yield about(program, where, what, "add --revision with the commit that the hub shows")
+
+
+def _asking(inventory: Inventory) -> Iterator[tuple[Program, str]]:
+    """Engines that ask a hub for weights, with a GPU or without one."""
+    for program in inventory.engines():
+        model = hub_model(program)
+        if model is None or program.engine is None or not program.engine.gpu:
+            continue
+        if _fetches(program):
+            yield program, model
+
+
+def _fetches(program: Program) -> bool:
+    """Whether it fetches weights itself, as far as is written."""
+    if _left_to_others(program.container) or program.line.value("load-format") == "dummy":
+        return False
+    return not _on(program, *_OFFLINE) and not program.container.pod.kind.startswith("LLMInference")
+
+
+_STARTS = {
+    "lmdeploy": re.compile(r"\blmdeploy\s+serve\s+api_server\s+([\w.-]+/[\w.-]+)(?=\s|$)"),
+    "tei": re.compile(r"--model-id[= ]([\w.-]+/[\w.-]+)(?=\s|$)"),
+}
+"""Engines without a grammar that have --revision, and where they name the model: internlm/lmdeploy
+docs/en/llm/api_server.md and huggingface/text-embeddings-inference README.md, read 2026-12-01."""
+_TEI = re.compile(r"(^|/)text-embeddings-inference(:|@|$)")
+
+
+def _without_grammar(inventory: Inventory) -> Iterator[Violation]:
+    for program in inventory.programs:
+        container = program.container
+        tei = _TEI.search(container.image) is not None
+        name = "tei" if tei else program.engine.name if program.engine else ""
+        pattern = _STARTS.get(name)
+        if pattern is None or container.completed or _on(program, *_OFFLINE, *_MODELSCOPE):
+            continue
+        found = pattern.search(program.command.text)
+        if found is None:
+            continue
+        revision = program.command.flag("revision")
+        if revision is not None and (COMMIT.fullmatch(revision) or "$" in revision):
+            continue
+        said = (
+            f"a branch of {found[1]}: {revision}" if revision else f"{found[1]} without a revision"
+        )
+        yield about(
+            program,
+            ("args" if container.spec.get("args") else "command",),
+            f"serves {said}",
+            "add --revision with the commit that the hub shows",
+        )
+
+
+def _served_by_others(inventory: Inventory) -> Iterator[Violation]:
+    """Models of controllers that start the engine themselves.
+
+    KubeAI hands `args` to the engine (kubeai-project/kubeai docs/reference/kubernetes-api.md);
+    llmaz has a field for it (InftyAI/llmaz api/core/v1alpha1/model_types.go); read 2026-12-01.
+    """
+    for index, manifest in enumerate(inventory.objects):
+        group = str(manifest.get("apiVersion") or "").partition("/")[0]
+        spec = mapping(manifest.get("spec"))
+        if (group, manifest.get("kind")) == ("kubeai.org", "Model"):
+            match = re.fullmatch(r"hf://([\w.-]+/[\w.-]+)", str(spec.get("url") or ""))
+            args = [str(arg) for arg in sequence(spec.get("args"))]
+            if match is None or any(arg.startswith("--revision") for arg in args):
+                continue
+            path, model, remedy = ("spec", "url"), match[1], "add --revision=COMMIT to spec.args"
+        elif (group, manifest.get("kind")) == ("llmaz.io", "OpenModel"):
+            hub = mapping(mapping(spec.get("source")).get("modelHub"))
+            model = str(hub.get("modelID") or "")
+            other = str(hub.get("name") or "Huggingface").lower() != "huggingface"
+            if not model or other or COMMIT.fullmatch(str(hub.get("revision") or "")):
+                continue
+            path = ("spec", "source", "modelHub")
+            remedy = "set modelHub.revision to the commit that the hub shows"
+        else:
+            continue
+        yield Violation(index, path, f"serves {model} without a revision", remedy)
 
 
 _HUB_URI = re.compile(r"hf://([\w.-]+/[\w.-]+)(?::(.*))?")

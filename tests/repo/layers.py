@@ -26,9 +26,9 @@ LAYERS = (
     ),
     Layer("charts/*", (), "runs in the pods of charts: the standard library of the engine's image"),
     Layer(
-        "policies/rayserve.py",
+        "policies/yamltext.py",
         ("policies", "yaml"),
-        "reads the YAML text that a RayService holds; PyYAML comes with Pulumi",
+        "reads YAML that objects hold as text; PyYAML comes with Pulumi",
     ),
     Layer(
         "policies/*",

@@ -30,6 +30,7 @@ from tokenworks.catalog.flags import (
 )
 from tokenworks.catalog.lifetimes import Gap, gap, tag_of
 from tokenworks.catalog.shell import (
+    SHELLS,
     Statement,
     Word,
     base_name,
@@ -292,6 +293,11 @@ def shell_in(words: Sequence[Word]) -> tuple[int, tuple[int, Word]] | None:
         if position == 0 and base_name(word.text) not in WRAPPERS and _ended(words) is None:
             return None
     return None
+
+
+def is_shell(program: str) -> bool:
+    """Whether a word starts a shell."""
+    return base_name(program) in SHELLS
 
 
 def _ended(words: Sequence[Word]) -> int | None:
