@@ -9,8 +9,9 @@ from typing import Any
 from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Violation, rule
+from policies.pods import DYNAMO, descend
 from policies.rules.shared import about, env_path, flag_path
-from policies.tree import integer, is_mapping, is_sequence
+from policies.tree import integer, is_mapping, is_sequence, mapping
 
 _NIXL = "https://docs.vllm.ai/en/stable/features/nixl_connector_usage/"
 _HOST, _PORT = "VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT"
@@ -169,6 +170,31 @@ def kv_roles(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             found.setdefault(program.container.pod.namespace, []).append((program, role))
     for members in found.values():
         yield from _one_sided(members)
+    yield from _prefill_by_name(inventory)
+
+
+_PREFILL = re.compile(r"--is-prefill-worker\b|--disaggregation-mode[= ]prefill\b")
+
+
+def _prefill_by_name(inventory: Inventory) -> Iterator[Violation]:
+    """Workers that a Dynamo graph calls prefill, and that register as workers of every kind.
+
+    The operator adds the flag to commands of its own alone: ai-dynamo/dynamo, components/src/
+    dynamo/vllm/args.py (--is-prefill-worker, since 1.0 --disaggregation-mode), read 2026-12-01.
+    """
+    for program in inventory.programs:
+        pod, text = program.container.pod, program.command.text
+        if pod.kind not in DYNAMO or not re.search(r"\bdynamo\.(vllm|sglang)\b", text):
+            continue
+        component = descend(pod.object, pod.path[:3] if "services" in pod.path else pod.path[:1])
+        called = str(mapping(component).get("subComponentType")).lower() == "prefill"
+        if called and "$" not in text and not _PREFILL.search(text):
+            yield about(
+                program, ("args",) if program.container.spec.get("args") else ("command",),
+                "is the graph's prefill worker, and is not told so: it takes decode requests too",
+                "add --is-prefill-worker; from Dynamo 1.0 on --disaggregation-mode prefill",
+                "warning",
+            )  # fmt: skip
 
 
 def _one_sided(members: list[tuple[Program, str]]) -> Iterator[Violation]:

@@ -257,3 +257,25 @@ def test_arguments_that_a_preset_takes_from_a_variable() -> None:
 def test_images_of_the_engines_project_keep_caches_where_it_does() -> None:
     for image in ("vllm/vllm-omni-rocm:v0.12.0", "vllm/vllm-openai-rocm:v0.20.0"):
         assert found("weights-download", serving(image, ["vllm", "serve", "a/b"]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "args", "told"),
+    [
+        ("prefill", ["--model", "a/b"], True),
+        ("prefill", ["--model", "a/b", "--is-prefill-worker"], False),
+        ("prefill", ["--model", "a/b", "--disaggregation-mode", "prefill"], False),
+        ("prefill", ["--model", "a/b", "$(MORE)"], False),
+        ("decode", ["--model", "a/b"], False),
+        (None, ["--model", "a/b"], False),
+    ],
+)
+def test_dynamos_prefill_workers_are_told(kind: str | None, args: list[str], told: bool) -> None:
+    container = {
+        "image": f"nvcr.io/nvidia/ai-dynamo/vllm-runtime:0.6.1@{DIGEST}", "args": args,
+        "command": ["python3", "-m", "dynamo.vllm"],
+    }  # fmt: skip
+    worker = {"componentType": "worker", "extraPodSpec": {"mainContainer": container}}
+    worker |= {"subComponentType": kind} if kind else {}
+    graph = named("nvidia.com/v1alpha1", "DynamoGraphDeployment", spec={"services": {"w": worker}})
+    assert bool(found("kv-roles", graph)) is told
