@@ -119,7 +119,10 @@ def rdma_unused(inventory: Inventory, _context: Context) -> Iterator[Violation]:
                 )  # fmt: skip
 
 
-_WANTED = frozenset({"NCCL_IB_HCA", "NVSHMEM_HCA_LIST", "NVSHMEM_ENABLE_NIC_PE_MAPPING"})
+_WANTED = (
+    "NCCL_IB_HCA", "NVSHMEM_HCA_LIST", "NVSHMEM_ENABLE_NIC_PE_MAPPING", "NCCL_IB_GID_INDEX",
+)  # fmt: skip
+"""Variables that mean nothing without RDMA; in the order in which one is named."""
 
 
 @rule(

@@ -21,6 +21,7 @@ from policies.rules.shared import (
     hub_model,
     of_item,
 )
+from policies.rules.storage import fetched_by_kserve
 from policies.tree import mapping, sequence, string_map
 
 _PODS = "https://kubernetes.io/docs/concepts/security/pod-security-standards/"
@@ -217,19 +218,29 @@ def _grouped(inventory: Inventory, namespace: str, selector: dict[str, str]) -> 
     _VLLM,
 )
 def remote_code(inventory: Inventory, _context: Context) -> Iterator[Violation]:
+    # KServe fetches these, and the engine finds a folder.
+    unpinned = {
+        index: model
+        for index, _, model, uri in fetched_by_kserve(inventory)
+        if not COMMIT.fullmatch(uri.partition("hf://")[2].partition(":")[2])
+    }
     for program in inventory.engines():
         if program.engine is not None and program.engine.name == "nim":
             yield from _nim_code(program)
             continue
-        if program.line.value("trust-remote-code") is not True or hub_model(program) is None:
+        if program.line.value("trust-remote-code") is not True:
             continue
+        model, pin = hub_model(program), "add --revision with the commit"
+        if model is None and program.container.pod.index in unpinned:
+            model = unpinned[program.container.pod.index]
+            pin = f"write hf://{model}:COMMIT"
         revision = program.line.value("revision")
-        if isinstance(revision, str) and COMMIT.fullmatch(revision):
+        if model is None or (isinstance(revision, str) and COMMIT.fullmatch(revision)):
             continue
         yield about(
             program, flag_path(program, "trust-remote-code"),
-            f"runs code of {hub_model(program)} at no pinned revision",
-            "add --revision with the commit, or remove --trust-remote-code",
+            f"runs code of {model} at no pinned revision",
+            f"{pin}, or remove --trust-remote-code",
         )  # fmt: skip
 
 

@@ -436,7 +436,7 @@ def weights_download(inventory: Inventory, _context: Context) -> Iterator[Violat
             )
     for program in inventory.engines():
         yield from _filled_anew(program)
-    for index, path, model, uri in _fetched_by_kserve(inventory):
+    for index, path, model, uri in fetched_by_kserve(inventory):
         if not (_cached_by_kserve(inventory, uri) or _mounts_models(inventory, index)):
             yield Violation(
                 index,
@@ -646,7 +646,7 @@ _HUB_URI = re.compile(r"hf://([\w.-]+/[\w.-]+)(?::(.*))?")
 
 
 def _served_by_kserve(inventory: Inventory) -> Iterator[Violation]:
-    for index, path, model, uri in _fetched_by_kserve(inventory):
+    for index, path, model, uri in fetched_by_kserve(inventory):
         revision = uri.partition("hf://")[2].partition(":")[2]
         if COMMIT.fullmatch(revision):
             continue
@@ -659,7 +659,7 @@ def _served_by_kserve(inventory: Inventory) -> Iterator[Violation]:
         )
 
 
-def _fetched_by_kserve(inventory: Inventory) -> Iterator[tuple[int, Path, str, str]]:
+def fetched_by_kserve(inventory: Inventory) -> Iterator[tuple[int, Path, str, str]]:
     """Weights that KServe fetches, hf://OWNER/NAME[:REVISION]: object, field, name and URI."""
     for index, manifest in enumerate(inventory.objects):
         if manifest.get("kind") not in ("LLMInferenceService", "InferenceService"):

@@ -254,6 +254,27 @@ def test_arguments_that_a_preset_takes_from_a_variable() -> None:
         assert not found("world-size", made(text)) + found("unknown-flag", made(text))
 
 
+def test_code_of_weights_that_kserve_fetches() -> None:
+    def made(uri: str, text: str) -> list[Finding]:
+        container = {
+            "name": "main", "image": f"ghcr.io/llm-d/llm-d-cuda:v0.4.0@{DIGEST}",
+            "env": [{"name": "VLLM_ADDITIONAL_ARGS", "value": text}],
+        }  # fmt: skip
+        spec = {"model": {"uri": uri}, "template": {"containers": [container]}}
+        service = named("serving.kserve.io/v1alpha2", "LLMInferenceService", spec=spec)
+        return found("remote-code", service)
+
+    (finding,) = made("hf://a/b", "--trust-remote-code")
+    assert "runs code of a/b at no pinned revision" in finding.message
+    assert "hf://a/b:COMMIT" in finding.remedy
+    assert made("hf://a/b", "--trust-remote-code")
+    for uri, text in (
+        (f"hf://a/b:{COMMIT}", "--trust-remote-code"), ("hf://a/b", ""),
+        ("pvc://a/b", "--trust-remote-code"), ("hf://a/b", "--no-trust-remote-code"),
+    ):  # fmt: skip
+        assert made(uri, text) == []
+
+
 def test_images_of_the_engines_project_keep_caches_where_it_does() -> None:
     for image in ("vllm/vllm-omni-rocm:v0.12.0", "vllm/vllm-openai-rocm:v0.20.0"):
         assert found("weights-download", serving(image, ["vllm", "serve", "a/b"]))
