@@ -10,7 +10,11 @@ vllm_models.py, read 2026-11-30.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path as File
 from typing import Any
 
 from policies.model import Path
@@ -21,6 +25,46 @@ from policies.yamltext import data_of
 TEXT: Path = ("spec", "serveConfigV2")
 _HOME = "/home/ray"
 """Home of Ray's images: https://docs.ray.io/en/latest/ray-overview/installation.html."""
+
+
+@dataclass(frozen=True)
+class Brought:
+    """The vLLM that an image of Ray has."""
+
+    image: str
+    """An image of vLLM's own of the same version."""
+    exact: bool
+    """It is that version, and not only no older one."""
+
+
+_IMAGE = re.compile(r"(?:^|/)rayproject/ray(?:-llm|-ml)?:(\d+)\.(\d+)\.\d+(?:[.-]|$)")
+
+
+def brought(image: str) -> Brought | None:
+    """What is known of the vLLM in an image of Ray; None where nothing is."""
+    match = _IMAGE.search(image.partition("@")[0])
+    if match is None:
+        return None
+    release = int(match[1]), int(match[2])
+    facts = _facts()
+    older = [known for known in facts["vllm"] if _numbers(known) <= release]
+    newest = max(map(_numbers, facts["vllm"]))
+    if not older:
+        return None
+    version = facts["vllm"][max(older, key=_numbers)]
+    exact = _numbers(facts["exactFrom"]) <= release <= newest
+    return Brought(f"vllm/vllm-openai:v{version}", exact)
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    first, _, second = version.partition(".")
+    return int(first), int(second)
+
+
+@cache
+def _facts() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(File(__file__).with_name("ray.json").read_text())
+    return data
 
 
 def served(pods: Sequence[Pod]) -> Iterator[Container]:

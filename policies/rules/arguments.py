@@ -11,6 +11,7 @@ from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Path, Violation, rule
 from policies.pods import Container
+from policies.rayserve import brought
 from policies.rules.shared import about, flag_path
 from policies.secrets import names_secret
 from policies.tree import is_mapping, known_items, mapping, sequence, unread
@@ -248,7 +249,7 @@ def _notes(program: Program, wanted: str) -> Iterator[tuple[str, str, str]]:
 )
 def unknown_flag(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.engines():
-        strange = {} if program.played else dict(strangers(program.line, program.container.image))
+        strange = {} if program.played else dict(_strangers(program))
         for name, gap in strange.items():
             if name != _drain_flag(program):  # shutdown-flag says more about it
                 yield about(program, flag_path(program, name), *_strange(program, name, gap))
@@ -262,6 +263,16 @@ def unknown_flag(inventory: Inventory, _context: Context) -> Iterator[Violation]
                     f"has a flag --{unknown.name}, which it does not know",
                     f"write --{near[0]}",
                 )
+
+
+def _strangers(program: Program) -> Iterator[tuple[str, Gap]]:
+    """Flags that the engine's version does not know; Ray's images bring an engine of their own."""
+    image = program.container.image
+    ray = brought(image) if program.container.kind == "model" else None
+    for name, found in strangers(program.line, ray.image if ray else image):
+        # Of a version that is at least this one: what went before it, and never came again.
+        if ray is None or ray.exact or (found.last and not found.next):
+            yield name, found
 
 
 def _drain_flag(program: Program) -> str | None:

@@ -167,3 +167,34 @@ def test_a_finding_stands_on_its_line_of_the_text(tmp_path: Path) -> None:
     said = file.read_text().splitlines()[(finding.line or 0) - 1]
     assert said.strip() == "tensor_parallel_size: 8"
     assert said[(finding.column or 0) - 1 :] == "tensor_parallel_size: 8"
+
+
+@pytest.mark.parametrize(
+    ("image", "option", "unknown"),
+    [
+        # 0.17.1 was the last with --swap-space, 0.10.0 that with --num-scheduler-steps.
+        ("rayproject/ray-llm:2.56.0-py312-cu130", "swap_space", True),
+        ("rayproject/ray-llm:2.55.1-py311-cu128", "swap_space", True),
+        ("rayproject/ray-llm:2.53.0-py311-cu128", "swap_space", False),
+        ("docker.io/rayproject/ray-llm:2.50.0", "num_scheduler_steps", True),
+        ("rayproject/ray:2.52.0", "num_scheduler_steps", True),
+        ("rayproject/ray-llm:2.44.0", "num_scheduler_steps", False),
+        ("rayproject/ray-llm:2.40.0", "swap_space", False),
+        ("rayproject/ray-llm:99.0.0", "swap_space", True),
+        ("rayproject/ray-llm:nightly", "swap_space", False),
+        ("example.com/ray-llm:2.56.0", "swap_space", False),
+        ("rayproject/ray-llm:2.56.0", "max_model_len", False),
+    ],
+)
+def test_options_that_the_vllm_of_ray_dropped(image: str, option: str, unknown: bool) -> None:
+    made = ray(model(**{option: 4}), image=f"{image}@{DIGEST}")
+    findings = found("unknown-flag", made)
+    assert bool(findings) is unknown
+    if findings:
+        assert findings[0].field == f"{HOME}.engine_kwargs.{option}"
+
+
+def test_options_that_came_later_are_told_where_the_version_is_known() -> None:
+    """Of a Ray that wants vLLM 0.18 at least, a newer one may be in the image."""
+    later = model(watermark=0.02)
+    assert found("unknown-flag", ray(later, image="rayproject/ray-llm:2.55.0")) == []
