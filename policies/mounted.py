@@ -32,8 +32,9 @@ _DEEPEST = 3
 """Scripts that start scripts that are followed."""
 _STARTS = re.compile(
     r"(?P<before>(?m:^)|[;&|({]|\b(?:exec|then|do|else)\b)(?P<space>[ \t]*)"
-    r"(?:(?P<sourced>source|\.)[ \t]+|(?P<shell>(?:/\S*/)?(?:ba|da|a)?sh)[ \t]+(?:-[a-z]+[ \t]+)*)?"
-    r"(?P<quote>[\"']?)(?P<path>/[^\s;&|\"'()<>$]+)(?P=quote)(?=\s|\Z|[;&|)])"
+    r"(?:(?P<sourced>source|\.)[ \t]+"
+    r"|(?P<shell>(?:/[^\s;&|(){}]*/)?(?:ba|da|a)?sh)[ \t]+(?:-[a-z]+[ \t]+)*)?"
+    r"(?P<quote>[\"']?)(?P<path>/[^\s;&|\"'(){}<>$]+)(?P=quote)(?=\s|\Z|[;&|)])"
 )
 """A file that a script starts, by itself or through a shell, or takes into itself."""
 

@@ -131,6 +131,16 @@ def test_scripts_that_tell_nothing_make_no_finding(text: str) -> None:
         assert found("world-size", spec, config_map({"start.sh": text})) == []
 
 
+@pytest.mark.parametrize(
+    "part", [";/a", "{/", "(/a ", "exec /", "sh -a ", "; ", "/", ". ", "'", "\\", "$(", "exec sh -"]
+)
+def test_long_scripts_of_any_kind_end(part: str) -> None:
+    """No reader of them takes time that grows with the square of their length."""
+    text = f"{part * (50_000 // len(part))}\nexec {SERVE}\n"
+    for command in (["bash", "/scripts/start.sh"], ["sh", "-c", ". /scripts/start.sh"]):
+        check([deployment(mounted(command)), config_map({"start.sh": text})], Context())
+
+
 def test_a_shell_that_reads_a_file_makes_no_way() -> None:
     """It does not know which command is the last, as it does of `bash -c`."""
     files = config_map({"start.sh": "#!/bin/bash\nset -e\nvllm serve /models/m\n"})
