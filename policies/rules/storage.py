@@ -550,6 +550,7 @@ def model_revision(inventory: Inventory, _context: Context) -> Iterator[Violatio
     yield from _served_by_kserve(inventory)
     yield from _served_by_others(inventory)
     yield from _without_grammar(inventory)
+    yield from _fetched_by_tools(inventory)
     for program, model in _asking(inventory):
         if "revision" not in _options(program) or _on(program, *_MODELSCOPE):
             continue
@@ -612,6 +613,30 @@ def _without_grammar(inventory: Inventory) -> Iterator[Violation]:
             f"serves {said}",
             "add --revision with the commit that the hub shows",
         )
+
+
+_BY_TOOL = re.compile(
+    r"\b(?:hf|huggingface-cli)\s+download\s+(?P<named>[\w.-]+/[\w.-]+)(?P<rest>[^\n;&|]*)"
+    r"|\bsnapshot_download\(\s*(?:repo_id\s*=\s*)?[\"'](?P<called>[\w.-]+/[\w.-]+)[\"'](?P<more>[^)]*)"
+)
+"""The hub's own tools: huggingface/huggingface_hub docs/source/en/guides/{cli,download}.md."""
+
+
+def _fetched_by_tools(inventory: Inventory) -> Iterator[Violation]:
+    """Weights that an init container or a Job fetches before an engine starts."""
+    for program in inventory.programs:
+        container = program.container
+        text = program.line.script or program.command.text
+        for match in _BY_TOOL.finditer(text.replace("\\\n", " ")):
+            model, rest = match["named"] or match["called"], match["rest"] or match["more"] or ""
+            if "revision" in rest or "repo-type" in rest or "repo_type" in rest:
+                continue
+            yield about(
+                program,
+                ("args" if container.spec.get("args") else "command",),
+                f"fetches {model} without a revision",
+                "give the commit that the hub shows: --revision COMMIT, or revision= in Python",
+            )
 
 
 def _served_by_others(inventory: Inventory) -> Iterator[Violation]:

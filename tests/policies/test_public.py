@@ -159,6 +159,39 @@ def test_models_of_controllers() -> None:
     assert found("model-revision", named("example.com/v1", "Model", spec=kubeai)) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "model"),
+    [
+        (["hf", "download", "a/b", "--local-dir", "/m"], "a/b"),
+        (["sh", "-c", "pip install -U hf && huggingface-cli download a/b \\\n  --local-dir /m"],
+         "a/b"),
+        (["python3", "-c", "import x\nsnapshot_download('a/b', cache_dir='/m')"], "a/b"),
+        (["python3", "-c", 'snapshot_download(repo_id="a/b.c-1", local_dir="/m")'], "a/b.c-1"),
+    ],
+)  # fmt: skip
+def test_tools_that_fetch_a_branch(words: list[str], model: str) -> None:
+    fetch = {"name": "fetch", "image": f"python@{DIGEST}", "command": words}
+    (finding,) = found("model-revision", deployment(pod(initContainers=[fetch])))
+    assert f"fetches {model} without a revision" in finding.message
+    (finding,) = found("model-revision", job(pod(fetch)))
+    assert finding.severity == "warning"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["hf", "download", "a/b", "--revision", COMMIT], ["hf", "download", "$(MODEL)"],
+        ["hf", "download", "a/b", "--repo-type", "dataset"], ["hf", "auth", "login"],
+        ["python3", "-c", f"snapshot_download('a/b', revision='{COMMIT}')"],
+        ["python3", "-c", "snapshot_download(os.environ['MODEL'])"],
+        ["sh", "-c", "echo download a/b"],
+    ],
+)  # fmt: skip
+def test_tools_that_fetch_a_commit_or_who_knows_what(words: list[str]) -> None:
+    fetch = {"name": "fetch", "image": f"python@{DIGEST}", "command": words}
+    assert found("model-revision", deployment(pod(initContainers=[fetch]))) == []
+
+
 # --- GPUs by their numbers -------------------------------------------------------
 
 

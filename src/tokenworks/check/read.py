@@ -538,7 +538,7 @@ def _misshapen(item: Sourced, node: Node, said: Set[FieldPath]) -> Iterator[Find
             yield _finding(item.file, "malformed", flaw, _label(node, kind))
 
 
-_PLACEHOLDER: Final = re.compile(r"\{\{|\$[A-Za-z_{(]|<[^<>\s][^<>]*>|%\{")
+_PLACEHOLDER: Final = re.compile(r"\{\{|\$[A-Za-z_{(]|<[^<>\s][^<>]*>|%\{|__[A-Z][A-Z0-9_]*__")
 _NO_NAME: Final = re.compile(rf"{_PLACEHOLDER.pattern}|[A-Z_]")
 """What no object can be called: a placeholder, also one in capitals."""
 _NAMES_ANOTHER: Final = frozenset(
