@@ -233,6 +233,11 @@ class Program:
     @property
     def title(self) -> str:
         """`container "engine" (vllm)`."""
+        return self.container.title + (f" ({self.engine.name})" if self.engine else "")
+
+    @property
+    def started(self) -> str:
+        """The title, with the script that starts it where that stands in a ConfigMap."""
         said = [self.engine.name] if self.engine else []
         said += [f"in {self.container.script}"] if self.container.script else []
         return self.container.title + (f" ({' '.join(said)})" if said else "")

@@ -34,7 +34,7 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         yield Violation(
             container.pod.index,
             (*container.path, key),
-            f"{program.title} {found[0]}",
+            f"{program.started} {found[0]}",
             "start the engine without a shell, or with exec as the script's last command"
             + _example(program)
             if program.engine is not None

@@ -30,10 +30,12 @@ def about(
 ) -> Violation:
     """A violation of a container; `path` begins at the container."""
     container = program.container
+    # What a script says stands there, and everything else in the object.
+    title = program.started if path[:1] in (("command",), ("args",)) else program.title
     return Violation(
         container.pod.index,
         container.place(path),
-        f"{program.title} {_in_words_of(program, message)}",
+        f"{title} {_in_words_of(program, message)}",
         _in_words_of(program, remedy),
         severity,
     )
