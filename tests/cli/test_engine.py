@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import FOREVER
 from tokenworks.cli import engine, leftovers, state
 from tokenworks.cli.engine import Engine
 from tokenworks.errors import TokenworksError
@@ -198,7 +199,7 @@ class TestRun:
         pid = tmp_path / "pid"
         body = (
             "import subprocess\n"
-            "code = 'import signal; signal.pause()'\n"
+            f"code = {FOREVER!r}\n"
             "child = subprocess.Popen([sys.executable, '-c', code], process_group=0)\n"
             f"open({str(pid)!r}, 'w').write(str(child.pid))\n"
             "os.kill(os.getpid(), 9)"
@@ -219,7 +220,7 @@ class TestRun:
             "    sys.exit(1)\n"
             "signal.signal(signal.SIGINT, on)\n"
             f"open({str(ready)!r}, 'w').close()\n"
-            "signal.pause()"
+            f"{FOREVER}"
         )
 
         def press() -> None:
@@ -385,7 +386,7 @@ class TestLock:
     """A stack that another run holds, or held."""
 
     def test_a_run_that_works_is_not_disturbed(self, run_of: Engine, tmp_path: Path) -> None:
-        other = program(tmp_path / "pulumi-other", "print('up', flush=True); signal.pause()")
+        other = program(tmp_path / "pulumi-other", f"print('up', flush=True)\n{FOREVER}")
         with subprocess.Popen([str(other)], stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             process.stdout.readline()

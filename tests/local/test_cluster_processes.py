@@ -11,6 +11,7 @@ from pathlib import Path
 
 from local.cluster import processes
 from local.cluster.locks import locked
+from tests.waiting import FOREVER
 
 
 def test_this_process_is_told_from_every_other() -> None:
@@ -40,7 +41,7 @@ def test_a_zombie_is_gone() -> None:
 def test_stop_is_polite_first() -> None:
     script = (
         "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7));"
-        "print('on', flush=True); signal.pause()"
+        f"print('on', flush=True)\n{FOREVER}"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -52,7 +53,7 @@ def test_stop_is_polite_first() -> None:
 def test_stop_insists() -> None:
     script = (
         "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-        "print('on', flush=True); signal.pause()"
+        f"print('on', flush=True)\n{FOREVER}"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None

@@ -19,6 +19,7 @@ from local.pulumi_host import install, official_host, prepare_home
 from local.pulumi_host.environment import InterpreterError, environment_of
 from local.pulumi_host.processes import Children, stream
 from tests.canary import SHAPELESS, files_with, leaks
+from tests.waiting import FOREVER
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -100,7 +101,7 @@ class TestProcesses:
 
     def test_stopping_ends_what_runs_and_what_is_started_afterwards(self) -> None:
         children = Children()
-        forever = "import signal, sys; sys.stdout.write('up'); sys.stdout.flush(); signal.pause()"
+        forever = f"import sys; sys.stdout.write('up'); sys.stdout.flush()\n{FOREVER}"
         process = self.start(children, forever)
         assert next(stream(process)) == ("stdout", b"up")
         children.stop()

@@ -29,6 +29,7 @@ from local.toolchain.pins import (
     pins,
 )
 from local.toolchain.progress import Running, run
+from tests.waiting import FOREVER
 from tokenworks.catalog.bill import bill
 from tokenworks.cli import engine
 from tokenworks.errors import TokenworksError, UsageError
@@ -417,7 +418,7 @@ class TestBuild:
     def test_a_child_that_starts_while_all_are_told_to_end_is_told_too(self) -> None:
         running = Running()
         running.end()
-        waits = [sys.executable, "-c", "import signal; signal.pause()"]
+        waits = [sys.executable, "-c", FOREVER]
         assert run(waits, running=running).returncode == -signal.SIGINT
 
     def test_two_are_built_at_once(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
