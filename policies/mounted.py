@@ -17,7 +17,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from policies.model import Manifest, Path
@@ -115,15 +115,16 @@ def _started(container: Container, files: Mapping[str, str]) -> Container:
     if place is not None:
         at_, path = place
         shell = [] if _has_shell(words[:at_]) else [_shell_of(scripts[path]) or "sh"]
-        text = _inlined(scripts[path], scripts, 1)
+        text = _Inliner(scripts).whole(scripts[path])
         return _with_words(container, at_, [*shell, "-c", text, str(words[at_])], path)
     at_ = next((n + 1 for n, w in enumerate(words[:-1]) if re.fullmatch(r"-[a-z]*c", w)), 0)
     if not at_ or not _has_shell(words[:at_]):
         return container
-    text = _inlined(words[at_], scripts, 1)
+    text = _Inliner(scripts).whole(words[at_])
     if text == words[at_]:
         return container
-    return _with_words(container, at_, [text], next(p for p in scripts if p in words[at_]))
+    named = next((path for path in scripts if path in words[at_]), "a script of its own")
+    return _with_words(container, at_, [text], named)
 
 
 def _run(
@@ -156,22 +157,41 @@ def _shell_of(text: str) -> str | None:
     return next((name for name in names[:3] if is_shell(name)), None)
 
 
-def _inlined(script: str, scripts: Mapping[str, str], level: int) -> str:
-    """A script with those that it starts in their places."""
+@dataclass(frozen=True)
+class _Inliner:
+    """Puts scripts that a script starts in their places; each of them once a level."""
 
-    def put(match: re.Match[str]) -> str:
-        text = scripts.get(posixpath.normpath(match["path"]))
-        if text is None:
+    scripts: Mapping[str, str]
+    done: dict[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
+
+    def whole(self, script: str, level: int = 1) -> str:
+        """A script with those that it starts; as it is where that would be too long."""
+        found, length = list[str](), 0
+        at_ = 0
+        for match in _STARTS.finditer(script):
+            part = f"{script[at_ : match.start()]}{self._put(match, level)}"
+            found.append(part)
+            at_, length = match.end(), length + len(part)
+            if length > _LARGEST:
+                return script
+        return "".join([*found, script[at_:]])
+
+    def _put(self, match: re.Match[str], level: int) -> str:
+        path = posixpath.normpath(match["path"])
+        if path not in self.scripts:
             return match[0]
-        if level < _DEEPEST:
-            text = _inlined(text, scripts, level + 1)
+        text = self._of(path, level)
         if match["sourced"]:
             return f"{match['before']}\n{text}\n"
         shell = match["shell"] or _shell_of(text) or "sh"
         return f"{match['before']}{match['space']}{shell} -c {shlex.quote(text)} {match['path']}"
 
-    found = _STARTS.sub(put, script)
-    return found if len(found) <= _LARGEST else script
+    def _of(self, path: str, level: int) -> str:
+        if level >= _DEEPEST:
+            return self.scripts[path]
+        if (path, level) not in self.done:
+            self.done[path, level] = self.whole(self.scripts[path], level + 1)
+        return self.done[path, level]
 
 
 def _with_words(container: Container, at_: int, new: Sequence[str], path: str) -> Container:

@@ -75,7 +75,7 @@ _REFERS = re.compile(r"secret|token|password|credential|key|name|ref", re.IGNORE
 def _may_name_fields(manifest: Manifest) -> bool:
     """Whether it is a custom resource that holds its settings itself."""
     group = str(manifest.get("apiVersion") or "").rpartition("/")[0]
-    other = "." in group and not group.endswith(".k8s.io")
+    other = "." in group and not group.endswith("k8s.io")
     return other and not any(part in group for part in _ENCRYPTED)
 
 

@@ -141,6 +141,22 @@ def test_long_scripts_of_any_kind_end(part: str) -> None:
         check([deployment(mounted(command)), config_map({"start.sh": text})], Context())
 
 
+def test_scripts_that_start_themselves_and_each_other_end() -> None:
+    many = ". /scripts/a.sh\nexec /scripts/b.sh\n" * 1500
+    files = config_map({"a.sh": many, "b.sh": f"{many}exec {SERVE}\n", "c.sh": many})
+    for script in ("a.sh", "b.sh", "c.sh"):
+        check([deployment(mounted(["bash", f"/scripts/{script}"])), files], Context())
+
+
+@pytest.mark.parametrize(
+    "path", ["/scripts//start.sh", "/scripts/./start.sh", "/x/../scripts/start.sh"]
+)
+def test_paths_that_are_written_another_way(path: str) -> None:
+    files = config_map({"start.sh": f"exec {SERVE}"})
+    for command in (["bash", path], ["sh", "-c", f"exec {path}"], [path]):
+        assert found("world-size", deployment(mounted(command)), files), command
+
+
 def test_a_shell_that_reads_a_file_makes_no_way() -> None:
     """It does not know which command is the last, as it does of `bash -c`."""
     files = config_map({"start.sh": "#!/bin/bash\nset -e\nvllm serve /models/m\n"})
