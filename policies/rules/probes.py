@@ -102,6 +102,15 @@ def _instead_of_dynamos(program: Program, kind: str) -> Iterator[Violation]:
         return
     spec = mapping(container.spec.get(key) if own else mapping(holder).get(key))
     probe = _Probe(program, key, spec, () if own else beside)
+    if kind != "startup" and "tcpSocket" in spec:
+        # Its worker tells how it is on a port of its own, by HTTP.
+        port = mapping(spec["tcpSocket"]).get("port", "system")
+        path = "/live" if kind == "liveness" else "/health"
+        yield probe.violation(
+            f"has a {key} that opens a TCP port only, which a stuck engine still accepts",
+            f"let {key} ask the worker: httpGet {{path: {path}, port: {port}}}",
+            "tcpSocket",
+        )
     if kind != "readiness" and any(handler in spec for handler in _HANDLERS):
         yield from _TIMING[kind](probe)
 

@@ -313,6 +313,26 @@ def test_images_of_the_engines_project_keep_caches_where_it_does() -> None:
         assert found("weights-download", serving(image, ["vllm", "serve", "a/b"]))
 
 
+@pytest.mark.parametrize("kind", ["readiness", "liveness"])
+def test_dynamos_workers_are_asked_by_http(kind: str) -> None:
+    def made(handler: Object) -> list[Finding]:
+        probe = {**handler, "periodSeconds": 15, "timeoutSeconds": 10, "failureThreshold": 6}
+        container = {
+            "image": f"nvcr.io/nvidia/ai-dynamo/vllm-runtime:0.6.1@{DIGEST}",
+            "command": ["python3", "-m", "dynamo.vllm"], "args": ["--model", "a/b"],
+            f"{kind}Probe": probe,
+        }  # fmt: skip
+        worker = {"componentType": "worker", "extraPodSpec": {"mainContainer": container}}
+        spec = {"services": {"w": worker}}
+        graph = named("nvidia.com/v1alpha1", "DynamoGraphDeployment", spec=spec)
+        return found(f"{kind}-probe", graph)
+
+    (finding,) = made({"tcpSocket": {"port": 9090}})
+    assert "opens a TCP port only" in finding.message
+    assert "port: 9090" in finding.remedy
+    assert made({"httpGet": {"path": "/health", "port": 9090}}) == []
+
+
 @pytest.mark.parametrize(
     ("kind", "args", "told"),
     [
