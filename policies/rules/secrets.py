@@ -31,8 +31,6 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             yield from _shapes(index, manifest, ())
         if manifest.get("kind") == "ConfigMap" and manifest.get("apiVersion") == "v1":
             yield from _named_keys(index, manifest)
-        if _may_name_fields(manifest):
-            yield from _named_fields(index, manifest.get("spec"), ("spec",))
     for program in inventory.programs:
         yield from _variables(program.container)
         yield from _flags(program)
@@ -50,55 +48,6 @@ def _named_keys(index: int, manifest: Manifest) -> Iterator[Violation]:
                 index, ("data", name), f"holds a secret in clear text ({name}), in a ConfigMap",
                 _REMEDY,
             )  # fmt: skip
-
-
-_ENCRYPTED = (
-    "bitnami.com",
-    "external-secrets.io",
-    "secrets-store.csi.x-k8s.io",
-    "vault",
-    "kyverno.io",
-)
-"""Groups whose objects hold secrets sealed, or say where they are."""
-_FIELDS = frozenset(
-    {
-        "token", "apikey", "apitoken", "authtoken", "accesstoken", "bearertoken", "hftoken",
-        "huggingfacetoken", "huggingfacehubtoken", "password", "passwd", "secretkey",
-        "secretaccesskey", "clientsecret", "adminkey", "masterkey",
-    }
-)  # fmt: skip
-"""Fields of custom resources that hold a credential, without capitals, dashes and underscores."""
-_REFERS = re.compile(r"secret|token|password|credential|key|name|ref", re.IGNORECASE)
-"""What a name of a Secret, or of a key in one, is made of."""
-
-
-def _may_name_fields(manifest: Manifest) -> bool:
-    """Whether it is a custom resource that holds its settings itself."""
-    group = str(manifest.get("apiVersion") or "").rpartition("/")[0]
-    other = "." in group and not group.endswith("k8s.io")
-    return other and not any(part in group for part in _ENCRYPTED)
-
-
-def _named_fields(index: int, value: object, path: Path) -> Iterator[Violation]:
-    """Fields that are called as a credential is, and whose value can be no name of one."""
-    for key, child in known_items(value) if is_mapping(value) or is_sequence(value) else ():
-        place: Path = (*path, key if is_sequence(value) else str(key))
-        if is_mapping(child) or is_sequence(child):
-            if str(key) not in ("env", "properties"):
-                yield from _named_fields(index, child, place)
-        elif re.sub(r"[-_]", "", str(key)).lower() in _FIELDS and _is_credential(child):
-            yield Violation(index, place, f"holds a secret in clear text ({key})", _REMEDY)
-
-
-def _is_credential(value: object) -> bool:
-    """Text with letters and digits, as long as a credential, that is filled in and no name."""
-    if not _is_literal(value) or _is_placeholder(value):
-        return False
-    text = str(value)
-    return _CREDENTIAL.fullmatch(text) is not None and not _REFERS.search(text)
-
-
-_CREDENTIAL = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[^\s$<>{}():/]{10,}")
 
 
 def _contents(index: int, manifest: Manifest) -> Iterator[Violation]:

@@ -16,52 +16,6 @@ def found(rule: str, *objects: Object) -> list[Finding]:
     return [f for f in check(list(objects), Context()) if f.rule == rule]
 
 
-# --- credentials in fields of custom resources -----------------------------------
-
-
-def custom(spec: Object, api: str = "arks.ai/v1") -> Object:
-    return named(api, "ArksToken", spec=spec)
-
-
-@pytest.mark.parametrize(
-    ("spec", "field"),
-    [
-        ({"token": "sk-test123456"}, "spec.token"),
-        ({"auth": {"apiKey": "a8f3k2l9d0s7"}}, "spec.auth.apiKey"),
-        ({"models": [{"hf_token": "x9y8z7w6v5u4"}]}, "spec.models[0].hf_token"),
-        ({"db": {"password": "Tr0ub4dor&3x"}}, "spec.db.password"),
-    ],
-)
-def test_a_credential_in_a_field_of_its_name(spec: Object, field: str) -> None:
-    (finding,) = found("plain-secret", custom(spec))
-    assert finding.field == field
-    assert all(value not in finding.message for value in ("sk-test", "a8f3", "x9y8", "Tr0ub"))
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"token": "hf-token-1234"}, {"token": "my-secret-2024"}, {"password": "db-credentials-1"},
-        {"tokenSecretRef": {"name": "hf1234567890"}}, {"tokens": 1234567890},
-        {"token": "<your-token-123>"}, {"token": "${TOKEN_1234567}"},
-        {"token": "REPLACE_ME_123456"},
-        {"token": ""}, {"token": True}, {"token": "short1"}, {"tokenizer": "a8f3k2l9d0s7"},
-        {"maxTokens": "1234567890a"}, {"password": "/vault/kv1/data/x"}, {"apiKey": "none"},
-        {"env": [{"name": "token", "token": "a8f3k2l9d0s7"}]},
-        {"schema": {"properties": {"token": "a8f3k2l9d0s7"}}},
-    ],
-)  # fmt: skip
-def test_names_of_secrets_and_what_is_none(spec: Object) -> None:
-    assert found("plain-secret", custom(spec)) == []
-
-
-@pytest.mark.parametrize(
-    "api", ["bitnami.com/v1alpha1", "external-secrets.io/v1", "v1", "apps/v1", "policy/v1"]
-)
-def test_where_such_fields_hold_something_else(api: str) -> None:
-    assert found("plain-secret", custom({"token": "sk-test123456"}, api)) == []
-
-
 # --- what is reached from outside ------------------------------------------------
 
 
