@@ -9,9 +9,10 @@ from typing import Any, cast
 
 from policies.commands import placed_words
 from policies.engines import PLACEHOLDER, Program
+from policies.fields import secret_fields
 from policies.inventory import Inventory
 from policies.model import Context, Manifest, Path, Rule, Violation
-from policies.pods import Container
+from policies.pods import Container, descend
 from policies.secrets import kind_of, names_secret, secret_flags
 from policies.tree import is_mapping, is_sequence, known_items, mapping, sequence
 
@@ -31,6 +32,7 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             yield from _shapes(index, manifest, ())
         if manifest.get("kind") == "ConfigMap" and manifest.get("apiVersion") == "v1":
             yield from _named_keys(index, manifest)
+    yield from _fields(inventory)
     for program in inventory.programs:
         yield from _variables(program.container)
         yield from _flags(program)
@@ -48,6 +50,21 @@ def _named_keys(index: int, manifest: Manifest) -> Iterator[Violation]:
                 index, ("data", name), f"holds a secret in clear text ({name}), in a ConfigMap",
                 _REMEDY,
             )  # fmt: skip
+
+
+def _fields(inventory: Inventory) -> Iterator[Violation]:
+    """Fields of custom resources; a container's variables are told as such."""
+    variables = {(p.container.pod.index, p.container.place(("env",))) for p in inventory.programs}
+    for index, manifest in enumerate(inventory.objects):
+        for path, name in secret_fields(manifest):
+            told = any((index, path[:length]) in variables for length in range(len(path)))
+            value = descend(manifest, path)
+            if not told and not kind_of(str(value)):
+                yield Violation(
+                    index, path,
+                    f"holds a secret in clear text ({name}), in {_a(str(manifest.get('kind')))}",
+                    _REMEDY,
+                )  # fmt: skip
 
 
 def _contents(index: int, manifest: Manifest) -> Iterator[Violation]:

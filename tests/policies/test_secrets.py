@@ -157,3 +157,91 @@ def test_masking_leaves_the_rest(canary: str) -> None:
 )
 def test_names(name: str, verdict: bool) -> None:
     assert names_secret(name) is verdict
+
+
+# --- fields of custom resources --------------------------------------------------
+
+LOOSE = "Zk39fhA7" + "_qPw20xmTr"
+"""What no object can be called, in no provider's shape."""
+SHORT = "sk-" + "test123456"
+
+
+def custom(group: str = "example.com", kind: str = "Anything", **spec: Any) -> Object:
+    return named(f"{group}/v1", kind, spec=spec)
+
+
+@pytest.mark.parametrize(
+    ("item", "field"),
+    [
+        (custom(token=LOOSE), "spec.token"),
+        (custom(token=SHORT), "spec.token"),
+        (custom(token="word", group="arks.ai", kind="ArksToken"), "spec.token"),
+        (custom(llm={"apiKey": LOOSE}), "spec.llm.apiKey"),
+        (custom(llm={"APIKey": "0a1b2c3d4e5f6a7b8c9d0e1f"}), "spec.llm.APIKey"),
+        (custom(llm={"api_keys": ["", LOOSE]}), "spec.llm.api_keys[1]"),
+        (custom(auth={"accessToken": "12345678-9abc-def0-1234-56789abcdef0"}),
+         "spec.auth.accessToken"),
+        (custom(database={"password": SHAPELESS}), "spec.database.password"),
+        (custom(config={"ssl.truststore.password": "mystorepassword"}),
+         'spec.config["ssl.truststore.password"]'),
+        (custom(env={"HF_TOKEN": LOOSE}), "spec.env.HF_TOKEN"),
+        (custom(parameters=[{"name": "auth.password", "value": SHAPELESS}]),
+         "spec.parameters[0].value"),
+        (custom(helm={"valuesObject": {"redis": {"auth": {"password": "hunter2"}}}}),
+         "spec.helm.valuesObject.redis.auth.password"),
+    ],
+)  # fmt: skip
+def test_fields_of_custom_resources_are_told_by_name_and_value(item: Object, field: str) -> None:
+    (finding,) = found(RULE, item)
+    assert (finding.severity, finding.field) == ("error", field)
+    assert leaks(words(finding), [LOOSE, SHORT, SHAPELESS]) == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"tokenSecretRef": {"name": "hub"}, "token": {"secretKeyRef": {"name": "hub", "key": "t"}}},
+        {"tokenFrom": {"password": SHAPELESS}, "passwordRef": {"password": SHAPELESS}},
+        {"token": "hf-token", "hfToken": "hub", "authSecret": "ngc-api-secret"},
+        {"secrets": {"huggingFaceToken": "llm-d-hf-token", "dbPassword": "db-password"}},
+        {"hfTokenSecret": {"hfTokenSecretName": "huggingface-token", "hfTokenKeyName": "token"}},
+        {"password": {"name": "db", "key": "password"}, "apiKey": {"name": "a", "key": LOOSE}},
+        {"token": "<token>", "apiKey": "${TOKEN}", "password": "REPLACE_ME", "hfToken": "$TOKEN"},
+        {"password": "{{ .password }}", "token": "%TOKEN%", "apiKey": "your-api-key-1234567890"},
+        {"password": "HOLODECK_PASSWORD", "token": "", "apiKey": None, "adminPassword": "none"},
+        {"token": "vault:secret/data/hub#token1234", "password": "ENC[AES256_GCM,data:abc]"},
+        {"tokens": 100, "maxTokens": 4096, "tokenizer": "meta/llama", "token": True, "apiKey": 1},
+        {"eosToken": "End_Of_Text_0123456", "stopTokens": ["STOP_0123456789abc"]},
+        {"publicKey": "ssh-ed25519", "maxToken": LOOSE, "passwordFile": "/run/secrets/x"},
+        {"mappings": {"password": SHAPELESS}, "keys": {"password": SHAPELESS}},
+        {"resetPassword": "always", "changePassword": "disabled", "password": "$2a$10$abcdefg"},
+        {"parameters": [{"name": "path", "value": LOOSE}, {"name": "token", "value": "hub"}]},
+    ],
+    ids=str,
+)
+def test_fields_that_refer_or_wait_are_silent(spec: Object) -> None:
+    assert found(RULE, custom(**spec)) == []
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        custom(group="external-secrets.io", kind="ExternalSecret",
+               data=[{"secretKey": LOOSE, "remoteRef": {"key": "a", "property": "password"}}]),
+        custom(group="bitnami.com", kind="SealedSecret", encryptedData={"token": LOOSE}),
+        custom(group="apiextensions.k8s.io", kind="CustomResourceDefinition", token=LOOSE),
+        {**custom(token=LOOSE), "sops": {"version": "3.9"}},
+        {**custom(), "metadata": {"name": "a", "annotations": {"token": LOOSE}}},
+        named("apps/v1", "Deployment", token=LOOSE),
+        custom(token=Unknown()),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_leads_to_secrets_or_hides_them_is_silent(item: Object) -> None:
+    assert found(RULE, item) == []
+
+
+def test_a_variable_of_a_custom_resources_container_is_told_once() -> None:
+    env = [{"name": "HF_TOKEN", "value": LOOSE}]
+    (finding,) = found(RULE, CARRIERS["custom"](pod(engine(env=env))))
+    assert "in HF_TOKEN" in finding.message
