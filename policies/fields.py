@@ -11,9 +11,9 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from policies.model import Manifest
 from policies.model import Path as Place
@@ -51,16 +51,50 @@ def _facts() -> _Facts:
 def secret_fields(manifest: Manifest) -> Iterator[tuple[Place, str]]:
     """Where a custom resource holds a credential in clear, and what its field is called."""
     group = str(manifest.get("apiVersion") or "").rpartition("/")[0]
-    # Groups without a dot are Kubernetes' own; `sops` says that values are encrypted.
-    if "." not in group or group in _facts().groups or "sops" in manifest:
+    # Groups without a dot, and of k8s.io, are Kubernetes' and its projects', which hold none;
+    # `sops` says that values are encrypted.
+    own = "." not in group or group.endswith("k8s.io")
+    if own or group in _facts().groups or "sops" in manifest:
         return
     kind = str(manifest.get("kind"))
+    if not (any(kind == literal for literal, _ in _facts().literal) or _any_called(manifest)):
+        return
     for key, value in known_items(manifest):
         if str(key) not in _ABOUT:
             yield from _below(kind, value, (str(key),))
 
 
 _ABOUT = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+def _any_called(manifest: Manifest) -> bool:
+    """Whether a field is called as a credential is: of most objects none."""
+    waiting: list[Any] = [v for k, v in known_items(manifest) if str(k) not in _ABOUT]
+    while waiting:
+        one: Any = waiting.pop()
+        if type(one) is dict:
+            entries = list(cast("dict[str, Any]", one).items())
+        elif is_mapping(one) or is_sequence(one):
+            entries = [(str(key), child) for key, child in known_items(one)]
+        else:
+            continue
+        for key, child in entries:
+            if isinstance(child, str):
+                if _called(key) or (key == "name" and _called(child)):
+                    return True
+            elif type(child) is list and _called(key):
+                return True
+            else:
+                waiting.append(child)
+    return False
+
+
+@lru_cache(maxsize=1 << 13)
+def _called(name: str) -> bool:
+    """Whether a name is that of a credential, whatever its value."""
+    words, facts = _words(name), _facts()
+    ends = any(tuple(words[-len(end) :]) == end for end in facts.keys)
+    return bool(words) and (words[-1] in facts.passwords or ends)
 
 
 def _below(kind: str, value: object, path: Place) -> Iterator[tuple[Place, str]]:
