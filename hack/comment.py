@@ -16,7 +16,7 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +29,31 @@ _PAGE: Final = 100
 
 class RefusedError(Exception):
     """The comment is not posted; says why."""
+
+
+def variables(given: Mapping[str, str], *names: str) -> list[str]:
+    """Values of variables that a workflow's run has.
+
+    Raises:
+        RefusedError: some are missing or empty; names them.
+    """
+    missing = [name for name in names if not given.get(name)]
+    if missing:
+        raise RefusedError(
+            f"{', '.join(missing)} not set: a workflow passes it on in the step's `env`"
+        )
+    return [given[name] for name in names]
+
+
+def argument(words: Sequence[str], usage: str) -> str:
+    """The only argument of a command line.
+
+    Raises:
+        RefusedError: there is none, or more than one; says how the command is called.
+    """
+    if len(words) != 2 or not words[1]:
+        raise RefusedError(f"usage: {usage}")
+    return words[1]
 
 
 @dataclass(frozen=True)
@@ -48,6 +73,16 @@ class GitHub:
     api: str
     repository: str
     token: str
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> GitHub:
+        """The repository of a workflow's run, by its variables.
+
+        Raises:
+            RefusedError: one of them is missing.
+        """
+        api = given.get("GITHUB_API_URL", "https://api.github.com")
+        return cls(api, *variables(given, "GITHUB_REPOSITORY", "GITHUB_TOKEN"))
 
     def get(self, path: str, **query: str) -> Any:
         """What GitHub answers."""
@@ -136,18 +171,13 @@ def post(github: GitHub, run: Run, text: str) -> str:
 
 def main() -> int:
     """Post the file that is named; exit code 1 when it is refused."""
-    file, given = Path(sys.argv[1]), os.environ
-    if not file.is_file():
-        print(f"{file}: there is no comment, so nothing to do")
-        return 0
-    github = GitHub(
-        given.get("GITHUB_API_URL", "https://api.github.com"),
-        given["GITHUB_REPOSITORY"],
-        given["GITHUB_TOKEN"],
-    )
-    run = Run(given["HEAD_OWNER"], given["HEAD_BRANCH"], given["HEAD_SHA"])
     try:
-        print(post(github, run, text_of(file)))
+        file = Path(argument(sys.argv, "make post-comment FROM=comment.md"))
+        if not file.is_file():
+            print(f"{file}: there is no comment, so nothing to do")
+            return 0
+        run = Run(*variables(os.environ, "HEAD_OWNER", "HEAD_BRANCH", "HEAD_SHA"))
+        print(post(GitHub.of(os.environ), run, text_of(file)))
     except RefusedError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

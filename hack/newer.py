@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-from hack.comment import GitHub, RefusedError
+from hack.comment import GitHub, RefusedError, argument, variables
 
 _BEGUN: Final = frozenset({"in_progress", "success", "inactive", "failure", "error"})
 """States of a deployment that may have changed something; in all others it waits."""
@@ -52,14 +52,10 @@ def refuse_older(github: GitHub, environment: str, commit: str) -> str:
 
 def main() -> int:
     """Ask about the environment that is named; exit code 1 when it is refused."""
-    given = os.environ
-    github = GitHub(
-        given.get("GITHUB_API_URL", "https://api.github.com"),
-        given["GITHUB_REPOSITORY"],
-        given["GITHUB_TOKEN"],
-    )
     try:
-        print(refuse_older(github, sys.argv[1], given["GITHUB_SHA"]))
+        environment = argument(sys.argv, "make refuse-older ENVIRONMENT=prod")
+        (commit,) = variables(os.environ, "GITHUB_SHA")
+        print(refuse_older(GitHub.of(os.environ), environment, commit))
     except RefusedError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -15,6 +13,7 @@ import pytest
 
 from hack import comment
 from hack.comment import LIMIT, MARKER, GitHub, RefusedError, Run, post, text_of
+from tests.repo.github import Quiet, played
 
 COMMIT = "a" * 40
 RUN = Run("stranger", "a&b=c#d", COMMIT)
@@ -48,7 +47,7 @@ def hub() -> Hub:
 
 @pytest.fixture
 def github(hub: Hub) -> Iterator[GitHub]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def handle_any(self) -> None:
             url = urlsplit(self.path)
             hub.tokens.add(self.headers["Authorization"])
@@ -66,15 +65,8 @@ def github(hub: Hub) -> Iterator[GitHub]:
 
         do_GET = do_POST = do_PATCH = handle_any  # noqa: N815 - what the library calls
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield GitHub(f"http://127.0.0.1:{server.server_port}", "owner/name", "t0ken")
-    server.shutdown()
-    server.server_close()
+    with played(Handler) as found:
+        yield found
 
 
 def said(body: str, kind: str = "Bot", number: int = 1) -> dict[str, Any]:
@@ -140,14 +132,17 @@ def test_what_is_no_comment_is_refused(raw: bytes, tmp_path: Path) -> None:
         text_of(file)
 
 
-def run_main(
-    file: Path, github: GitHub, monkeypatch: pytest.MonkeyPatch, repository: str = "owner/name"
-) -> int:
-    given = {
-        "GITHUB_API_URL": github.api, "GITHUB_REPOSITORY": repository, "GITHUB_TOKEN": "t0ken",
-        "HEAD_OWNER": RUN.owner, "HEAD_BRANCH": RUN.branch, "HEAD_SHA": RUN.commit,
+def given_to(github: GitHub) -> dict[str, str]:
+    """Variables that the workflow passes on."""
+    return {
+        "GITHUB_API_URL": github.api, "GITHUB_REPOSITORY": github.repository,
+        "GITHUB_TOKEN": github.token, "HEAD_OWNER": RUN.owner, "HEAD_BRANCH": RUN.branch,
+        "HEAD_SHA": RUN.commit,
     }  # fmt: skip
-    for name, value in given.items():
+
+
+def run_main(file: Path, github: GitHub, monkeypatch: pytest.MonkeyPatch) -> int:
+    for name, value in given_to(github).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("sys.argv", ["comment.py", str(file)])
     return comment.main()
@@ -166,6 +161,29 @@ def test_the_file_is_posted(
     (tmp_path / "comment.md").write_text(TEXT)
     assert run_main(tmp_path / "comment.md", github, monkeypatch) == 0
     assert len(hub.wrote) == 1
+
+
+@pytest.mark.parametrize("missing", ["GITHUB_REPOSITORY", "GITHUB_TOKEN", "HEAD_BRANCH"])
+def test_a_variable_that_is_missing_is_named(
+    missing: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "comment.md").write_text(TEXT)
+    closed = GitHub("http://127.0.0.1:1", "owner/name", "t0ken")
+    monkeypatch.setattr("os.environ", given_to(closed) | {missing: ""})
+    monkeypatch.setattr("sys.argv", ["comment.py", str(tmp_path / "comment.md")])
+    assert comment.main() == 1
+    assert f"error: {missing} not set" in capsys.readouterr().err
+
+
+def test_a_command_line_without_a_file_is_told_how(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["comment.py"])
+    assert comment.main() == 1
+    assert "usage: make post-comment FROM=comment.md" in capsys.readouterr().err
 
 
 def test_what_github_does_not_answer_is_said(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,6 +13,7 @@ import pytest
 from hack import newer
 from hack.comment import GitHub, RefusedError
 from hack.newer import refuse_older
+from tests.repo.github import Quiet, played
 
 COMMITS = ["a" * 40, "b" * 40, "c" * 40]
 """The branch, the oldest first."""
@@ -51,23 +50,18 @@ def hub() -> Hub:
 
 @pytest.fixture
 def github(hub: Hub) -> Iterator[GitHub]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(Quiet):
+        def handle_get(self) -> None:
             url = urlsplit(self.path)
             hub.tokens.add(self.headers["Authorization"])
             self.send_response(200)
             self.end_headers()
             self.wfile.write(json.dumps(answer_of(hub, url.path, parse_qs(url.query))).encode())
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
+        do_GET = handle_get  # noqa: N815 - what the library calls
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield GitHub(f"http://127.0.0.1:{server.server_port}", "owner/name", "t0ken")
-    server.shutdown()
-    server.server_close()
+    with played(Handler) as found:
+        yield found
 
 
 OVER: list[list[tuple[str, list[str]]]] = [
@@ -99,6 +93,26 @@ def test_a_commit_of_another_history_is_not(hub: Hub, github: GitHub) -> None:
     hub.deployments = [("d" * 40, ["success"])]
     with pytest.raises(RefusedError, match="diverged"):
         refuse_older(github, "prod", NEW)
+
+
+@pytest.mark.parametrize("missing", ["GITHUB_REPOSITORY", "GITHUB_TOKEN", "GITHUB_SHA"])
+def test_a_variable_that_is_missing_is_named(
+    missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN", "GITHUB_SHA"):
+        monkeypatch.setenv(name, "" if name == missing else "x")
+    monkeypatch.setattr("sys.argv", ["newer.py", "prod"])
+    assert newer.main() == 1
+    assert f"error: {missing} not set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["prod", "dev"], [""]])
+def test_a_command_line_of_another_shape_is_told_how(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["newer.py", *words])
+    assert newer.main() == 1
+    assert "usage: make refuse-older ENVIRONMENT=prod" in capsys.readouterr().err
 
 
 def test_the_command_says_why(
