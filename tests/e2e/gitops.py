@@ -80,6 +80,12 @@ class Delivery:
         git(self.clone, "push", "--quiet", "origin", "HEAD:main")
         return git(self.clone, "rev-parse", "HEAD")
 
+    def revert(self) -> str:
+        """Take the last commit back, and push that; the commit."""
+        git(self.clone, "revert", "--no-edit", "HEAD")
+        git(self.clone, "push", "--quiet", "origin", "HEAD:main")
+        return git(self.clone, "rev-parse", "HEAD")
+
     def applications(self) -> dict[str, dict[str, Any]]:
         """Every Application by name."""
         found = self.platform.get(*APPLICATIONS)["items"]
