@@ -334,12 +334,15 @@ def _downloading(inventory: Inventory) -> Iterator[tuple[Program, str]]:
 
 def hub_weights(program: Program) -> str | None:
     """The model that an engine fetches from a hub when it starts; None where it does not."""
-    model = hub_model(program)
-    if model is None or not program.needs_gpu or _left_to_others(program.container):
-        return None
-    if _on(program, *_OFFLINE) or program.line.value("load-format") == "dummy":
-        return None
-    return None if program.container.pod.kind.startswith("LLMInferenceService") else model
+    return hub_model(program) if program.needs_gpu and _fetches(program) else None
+
+
+def _fetches(program: Program) -> bool:
+    """Whether it fetches weights itself, as far as is written."""
+    if _left_to_others(program.container) or program.line.value("load-format") == "dummy":
+        return False
+    by_kserve = program.container.pod.kind.startswith("LLMInferenceService")
+    return not (by_kserve or _on(program, *_OFFLINE))
 
 
 def _left_to_others(container: Container) -> bool:
@@ -572,13 +575,6 @@ def _asking(inventory: Inventory) -> Iterator[tuple[Program, str]]:
             continue
         if _fetches(program):
             yield program, model
-
-
-def _fetches(program: Program) -> bool:
-    """Whether it fetches weights itself, as far as is written."""
-    if _left_to_others(program.container) or program.line.value("load-format") == "dummy":
-        return False
-    return not _on(program, *_OFFLINE) and not program.container.pod.kind.startswith("LLMInference")
 
 
 _STARTS = {
