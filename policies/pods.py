@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from policies.model import Manifest, Path
+from policies.servers import Made, alone, descend, described, parent
 from policies.tree import (
     Unknown,
     at,
@@ -52,7 +53,8 @@ _BATCH = frozenset(
     {
         "JobSet", "Workflow", "CronWorkflow", "WorkflowTemplate", "ClusterWorkflowTemplate",
         "Workload", "TrainingRuntime", "ClusterTrainingRuntime", "Notebook", "SparkApplication",
-        "ScheduledSparkApplication", "PodTemplate",
+        "ScheduledSparkApplication", "PodTemplate", "Task", "ClusterTask", "TaskRun", "StepAction",
+        "Pipeline", "PipelineRun", "CustomRun",
     }
 )  # fmt: skip
 """Kinds whose pods end, or are not serving, besides every kind that is called …Job."""
@@ -77,6 +79,8 @@ class Container:
     """Where its parts stand, if a template and patches of it make it: the last one wins."""
     elsewhere: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
     """Places in the object of parts that do not stand below `path`."""
+    asked: bool = False
+    """Whatever completes it, it asks for the resources that are written here and for no others."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     """Texts that it has from ConfigMaps of the set, by path."""
     script: str = ""
@@ -89,12 +93,12 @@ class Container:
                 return (*self.elsewhere[path[:length]], *path[length:])
         return (*self.path, *path)
 
-    def where(self, field: str) -> Path:
-        """The part that says a field."""
+    def field(self, name: str) -> Path:
+        """Where a field of it stands: in the last of its parts that says it."""
         for path in reversed(self.layers):
-            if field in mapping(descend(self.pod.object, path)):
-                return path
-        return self.path
+            if name in mapping(descend(self.pod.object, path)):
+                return (*path, name)
+        return self.place((name,))
 
     @property
     def name(self) -> str:
@@ -155,14 +159,13 @@ class Pod:
         default_factory=dict[tuple[str, str], tuple[Path, ...]]
     )
     """Containers that stand elsewhere than at `path`: in the template and in its patches."""
-    single: Path | None = None
-    """Path of one container that stands outside `containers`, as NIMService and InferenceService
-    write it."""
+    made: Made | None = None
+    """One container that stands outside of lists of containers, as custom resources write it."""
 
     @property
     def completed(self) -> bool:
         """A controller writes the pod: only what is written here can be judged."""
-        return self.single is not None or any(c.completed for c in self.containers)
+        return self.made is not None or any(c.completed for c in self.containers)
 
     @cached_property
     def kind(self) -> str:
@@ -210,11 +213,12 @@ class Pod:
                 # Without an image it is a part of a container, that a tool or controller completes.
                 partial = self.kind in _COMPLETED or "image" not in spec
                 yield Container(self, "sidecar" if sidecar else kind, path, spec, partial, layers)
-        if self.single is not None and self.kind == _BOOSTER:
-            yield _boosted(self, self.single)
-        elif self.single is not None:
-            spec = _single(descend(self.object, self.single), str(self.single[-1]))
-            yield Container(self, "container", self.single, spec, True)
+        if self.made is not None:
+            made = self.made
+            yield Container(
+                self, "container", made.path, made.spec, True, elsewhere=made.elsewhere,
+                asked=made.whole,
+            )  # fmt: skip
 
     @property
     def custom(self) -> bool:
@@ -258,8 +262,8 @@ def pods_of(index: int, manifest: Manifest) -> Iterator[Pod]:
         for path in _pod_specs(manifest, ()):
             if not patched or not (_is_part(path) or path in parts):
                 yield _pod(index, manifest, path)
-        for path, single in _singles(manifest):
-            yield replace(_pod(index, manifest, path), single=single)
+        for path, made in _made(manifest):
+            yield replace(_pod(index, manifest, path), made=made)
 
 
 DYNAMO = frozenset({"DynamoGraphDeployment", "DynamoComponentDeployment"})
@@ -281,47 +285,32 @@ _NIM = frozenset({"NIMService", "NIMCache", "NemoGuardrail"})
 _COMPONENTS = ("predictor", "transformer", "explainer")
 
 
+def _made(manifest: Manifest) -> Iterator[tuple[Path, Made]]:
+    """Containers outside of lists: the path that stands for their pod, and what they are."""
+    for path, single in _singles(manifest):
+        yield path, Made(single, _single(descend(manifest, single), str(single[-1])))
+    own = list(described(manifest))
+    yield from ((made.path, made) for made in own)
+    kind = manifest.get("kind")
+    if kind in (*_NIM, *_BATCH) or str(kind).endswith("Job"):
+        return
+    for made in alone(manifest, [made.path for made in own]):
+        path = made.path if made.path[-1] == "spec" else parent(manifest, made.path)
+        yield path, made
+
+
 def _singles(manifest: Manifest) -> Iterator[tuple[Path, Path]]:
-    """Containers outside of lists: the path that stands for their pod, and their own."""
+    """Containers that kinds without a pod template have a place for."""
     kind, spec = manifest.get("kind"), mapping(manifest.get("spec"))
     if kind in _NIM and is_mapping(spec.get("image")):
         yield ("spec",), ("spec",)
     if kind in DYNAMO:
         yield from _components(spec)
-    if kind == _BOOSTER:
-        yield from _workers(spec)
     if kind == "InferenceService":
         for name in _COMPONENTS:
             for part, value in mapping(spec.get(name)).items():
                 if is_mapping(value) and ("modelFormat" in value or "storageUri" in value):
                     yield ("spec", name), ("spec", name, str(part))
-    if kind not in (*_NIM, *_BATCH) and not str(kind).endswith("Job"):
-        yield from _alone(manifest, ())
-
-
-def _alone(value: object, path: Path) -> Iterator[tuple[Path, Path]]:
-    """Containers that stand under a name of their own, such as OME's `runner`, beside the volumes
-    of their pod: what has an image, and words to start it with."""
-    if is_sequence(value):
-        for position, child in known_items(value):
-            yield from _alone(child, (*path, position))
-    if not is_mapping(value):
-        return
-    starts = any(is_sequence(value.get(key)) and value[key] for key in ("command", "args"))
-    named = bool(path) and isinstance(path[-1], str) and path[-1] not in _KNOWN_ALONE
-    whole = _NO_CONTAINER.isdisjoint(value.keys())
-    if named and starts and whole and isinstance(value.get("image"), str):
-        yield (path if path[-1] == "spec" else path[:-1]), path
-        return
-    for key, child in known_items(value):
-        if str(key) not in _IN_LISTS and (is_mapping(child) or is_sequence(child)):
-            yield from _alone(child, (*path, str(key)))
-
-
-_KNOWN_ALONE = frozenset({"mainContainer"})
-_NO_CONTAINER = frozenset({"repository", "version", "tag", "modelFormat", "storageUri"})
-"""Fields of what an operator makes an image's name and a container of."""
-_IN_LISTS = frozenset({"containers", "initContainers", "ephemeralContainers", "metadata", "status"})
 
 
 def _components(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Path]]:
@@ -351,51 +340,6 @@ def _single(spec: object, key: str) -> Mapping[str, Any]:
             if given is not None:
                 written[probe] = given
     return written
-
-
-_BOOSTER = "ModelBooster"
-_BOOSTS = {
-    "vllm": ("vllm", "serve"), "vllmdisaggregated": ("vllm", "serve"),
-    "sglang": ("python3", "-m", "sglang.launch_server", "--model-path"),
-}  # fmt: skip
-"""What Kthena starts by the type of a backend, before the model: volcano-sh/kthena,
-docs/kthena/docs/user-guide/model-booster.md and examples/model-booster, read 2026-12-01."""
-
-
-def _workers(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Path]]:
-    """The workers of a ModelBooster's backends."""
-    holders: dict[Path, object] = {
-        ("spec", "backends", n): one for n, one in enumerate(sequence(spec.get("backends")))
-    }
-    holders["spec", "backend"] = spec.get("backend")
-    for path, holder in holders.items():
-        if str(mapping(holder).get("type")).lower() not in _BOOSTS:
-            continue
-        for position, worker in enumerate(sequence(mapping(holder).get("workers"))):
-            if isinstance(mapping(worker).get("image"), str):
-                yield path, (*path, "workers", position)
-
-
-def _boosted(pod: Pod, path: Path) -> Container:
-    """A worker as its controller starts it: entries of `config` are flags of the engine."""
-    backend, worker = (mapping(descend(pod.object, at_)) for at_ in (path[:-2], path))
-    start = _BOOSTS[str(backend.get("type")).lower()]
-    uri = str(backend.get("modelURI") or "")
-    model = uri.removeprefix("hf://") if uri.startswith("hf://") else "/models"
-    words, places = list[str](), dict[Path, Path]()
-    for key, value in mapping(worker.get("config")).items():
-        places["args", len(words)] = (*path, "config", str(key))
-        words.append(f"--{key}" if value in ("", None, True) else f"--{key}={value}")
-    spec = {
-        "name": str(worker.get("type") or "worker"), "image": worker["image"],
-        "command": [*start, model], "args": words, "env": sequence(backend.get("env")),
-        "resources": mapping(worker.get("resources")),
-    }  # fmt: skip
-    elsewhere: dict[Path, Path] = {
-        **places, ("command",): (*path[:-2], "modelURI"), ("args",): (*path, "config"),
-        ("env",): (*path[:-2], "env"),
-    }  # fmt: skip
-    return Container(pod, "container", path, spec, True, elsewhere=elsewhere)
 
 
 def _pod_specs(value: object, path: Path) -> Iterator[Path]:
@@ -534,13 +478,6 @@ _CONTAINER = frozenset(
 )
 """What a container has beside its name; templates that a controller completes leave out the
 image."""
-
-
-def descend(value: object, path: Path) -> Any:
-    """What stands at a path of an object; None where nothing does."""
-    for part in path:
-        value = sequence(value)[part] if isinstance(part, int) else mapping(value).get(part)
-    return value
 
 
 def _pod(index: int, manifest: Manifest, path: Path) -> Pod:

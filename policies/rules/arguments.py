@@ -301,7 +301,10 @@ def _strange(program: Program, name: str, gap: Gap) -> tuple[str, str]:
 
 
 def _typo(name: str, other: str) -> bool:
-    """One letter too many, too few, changed, or two letters swapped: no other word."""
+    """One letter too many, too few, changed, or two letters swapped, or the same letters with
+    capitals for dashes: no other word."""
+    if name.lower().replace("-", "") == other.replace("-", ""):
+        return name != other
     if len(name) < 6 or name == other or abs(len(name) - len(other)) > 1:
         return False
     differing = [n for n, (a, b) in enumerate(zip(name, other, strict=False)) if a != b]

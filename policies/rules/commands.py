@@ -33,7 +33,7 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         key = "args" if container.spec.get("args") else "command"
         yield Violation(
             container.pod.index,
-            (*container.path, key),
+            container.place((key,)),
             f"{program.started} {found[0]}",
             "start the engine without a shell, or with exec as the script's last command"
             + _example(program)

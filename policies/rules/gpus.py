@@ -33,12 +33,15 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 def _violation(program: Program, path: Path, message: str, remedy: str) -> Violation:
     container = program.container
     return Violation(
-        container.pod.index, (*container.path, *path), f"{program.title} {message}", remedy
+        container.pod.index, container.place(path), f"{program.title} {message}", remedy
     )
 
 
 def _absent(program: Program) -> Iterator[Violation]:
-    if not program.needs_gpu or program.accelerators or program.container.completed:
+    container = program.container
+    if not program.needs_gpu or program.accelerators:
+        return
+    if container.completed and not container.asked:
         return
     engine = program.engine.name if program.engine else "engine"
     yield _violation(

@@ -66,7 +66,7 @@ def _images(inventory: Inventory) -> Iterator[_Image]:
         container = program.container
         if container.pod.custom and "image" not in container.spec:
             continue
-        path = (*container.where("image"), "image")
+        path = container.field("image")
         value = container.spec.get("image")
         yield _Image(container.pod.index, path, container.title, value, container.pod.labels)
     yield from _pullers(inventory)

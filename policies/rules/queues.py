@@ -58,7 +58,7 @@ def queue_coverage(inventory: Inventory, _context: Context) -> Iterator[Violatio
                 if missing and covered:
                     yield Violation(
                         pod.index,
-                        (*container.path, "resources", side, missing[0]),
+                        container.place(("resources", side, missing[0])),
                         f"{container.title} asks for {', '.join(missing)}, which ClusterQueue "
                         f"{queue.name} does not cover",
                         f"add {', '.join(missing)} to its coveredResources and its flavors, "

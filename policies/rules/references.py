@@ -58,12 +58,12 @@ def _container(container: Container) -> Iterator[tuple[str, str, Path, bool]]:
     keys = (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret"))
     refs = (("configMapRef", "ConfigMap"), ("secretRef", "Secret"))
     for position, item in enumerate(sequence(container.spec.get("env"))):
-        source, path = mapping(mapping(item).get("valueFrom")), (*container.path, "env", position)
+        source, path = mapping(mapping(item).get("valueFrom")), container.place(("env", position))
         for key, kind in keys:
             yield from _named(source, key, kind, (*path, "valueFrom"))
     for position, item in enumerate(sequence(container.spec.get("envFrom"))):
         for key, kind in refs:
-            yield from _named(mapping(item), key, kind, (*container.path, "envFrom", position))
+            yield from _named(mapping(item), key, kind, container.place(("envFrom", position)))
 
 
 def _named(
@@ -125,7 +125,7 @@ def _missing_keys(inventory: Inventory) -> Iterator[Violation]:
                 if keys and str(ref.get("key")) not in keys:
                     yield Violation(
                         pod.index,
-                        (*container.path, "env", position, "valueFrom", "configMapKeyRef", "key"),
+                        container.place(("env", position, "valueFrom", "configMapKeyRef", "key")),
                         f"{container.title} reads the key {ref.get('key')} of ConfigMap "
                         f"{found.name}, which has {', '.join(sorted(map(str, keys))[:5])}",
                         "correct the key, or add it",

@@ -124,7 +124,7 @@ def _drain(inventory: Inventory, _context: Context) -> Iterator[Violation]:
                 continue
             yield Violation(
                 pod.index,
-                (*container.path, "lifecycle", "preStop"),
+                container.place(("lifecycle", "preStop")),
                 f"{program.title} has no preStop: it stops while the gateway still sends to it",
                 "add lifecycle.preStop: sleep {seconds: 10}, so that the picker drops the pod "
                 "first",
@@ -133,7 +133,7 @@ def _drain(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         if _only_says(mapping(hook)):
             yield Violation(
                 pod.index,
-                (*container.path, "lifecycle", "preStop"),
+                container.place(("lifecycle", "preStop")),
                 f"{program.title} has a preStop that does not wait: it stops while the gateway "
                 "still sends to it",
                 "write lifecycle.preStop: sleep {seconds: 10}, so that the picker drops the pod "

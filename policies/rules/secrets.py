@@ -13,6 +13,7 @@ from policies.fields import secret_fields
 from policies.inventory import Inventory
 from policies.model import Context, Manifest, Path, Rule, Violation
 from policies.pods import Container, descend
+from policies.rules.shared import flag_path
 from policies.secrets import kind_of, names_secret, secret_flags
 from policies.tree import is_mapping, is_sequence, known_items, mapping, sequence
 
@@ -155,7 +156,7 @@ def _variables(container: Container) -> Iterator[Violation]:
             what = "a placeholder where a secret belongs" if empty else "a secret in clear text"
             yield Violation(
                 container.pod.index,
-                (*container.path, "env", position, "value"),
+                container.place(("env", position, "value")),
                 f"{container.title} has {what} in {name}",
                 "take it from a Secret: valueFrom.secretKeyRef" + ("" if empty else f"; {_REMEDY}"),
             )
@@ -187,7 +188,7 @@ def _flags(program: Program) -> Iterator[Violation]:
             what = "a placeholder where a secret belongs" if empty else "a secret in clear text"
             yield Violation(
                 container.pod.index,
-                (*container.path, "args" if container.spec.get("args") else "command"),
+                container.place(flag_path(program, flag)),
                 f"{container.title} has {what} in --{flag}",
                 "give it by a variable from a Secret, if the program reads one"
                 + ("" if empty else f"; {_REMEDY}"),
@@ -218,7 +219,7 @@ def _arguments(container: Container) -> Iterator[Violation]:
         for name in sorted(set(_REFERENCE.findall(str(word))) & secret):
             yield Violation(
                 container.pod.index,
-                (*container.path, *path),
+                container.place(path),
                 f"{container.title} puts the secret in {name} among its arguments, which "
                 "every process of the node and many logs show",
                 "let the program read the variable, or mount the Secret as a file",

@@ -34,7 +34,7 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             if program.needs_gpu and _ranks_share(program) and not container.completed:
                 yield Violation(
                     container.pod.index,
-                    (*container.path, "volumeMounts"),
+                    container.place(("volumeMounts",)),
                     f"{program.title} runs several ranks on {_gpus(program)} GPUs with the "
                     "default /dev/shm of 64 MiB",
                     _REMEDY,

@@ -190,7 +190,7 @@ def missing_volume(inventory: Inventory, _context: Context) -> Iterator[Violatio
                     if isinstance(name, str) and name not in names:
                         yield Violation(
                             pod.index,
-                            (*container.path, key, position, "name"),
+                            container.place((key, position, "name")),
                             f'{container.title} mounts "{name}", which is no volume of its pod',
                             f"add a volume called {name}, or correct the name",
                         )

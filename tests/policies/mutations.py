@@ -197,6 +197,16 @@ def only(files: Sequence[str], change: Break) -> tuple[Sequence[str], Break]:
     return files, change
 
 
+def every(*changes: Break) -> Break:
+    """Several ways to break the same rule, one after the other."""
+
+    def made(objects: list[Object]) -> Iterator[None]:
+        for change in changes:
+            yield from change(objects)
+
+    return made
+
+
 def of_engines(path: str, value: Any) -> Break:
     """The same for Deployments of engines with GPUs."""
 
@@ -432,6 +442,7 @@ ROUTED = ("gateway-istio", "vllm-hub-cache")
 NIXL = ("pd-vllm-nixl", "disaggregated-set")
 SPLIT = ("pd-sglang", "rbg-templates")
 GROUPS = ("lws-vllm-ray", "lws-vllm-nnodes", "lws-sglang", "lws-wide-ep")
+DESCRIBED = "described-servers"
 SIMPLE = ("vllm-single-gpu", "ingress-nginx", "keda", "hpa-and-budget", "list")
 META = {"namespace": "serving"}
 SERVICE = {
@@ -524,9 +535,15 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
     "shutdown-flag": only(
         ("hardened",), put("image", f"vllm/vllm-openai:v0.11.0@sha256:{'0' * 64}")
     ),
-    "gpu-limits": put("resources", {"limits": {"memory": "64Gi"}}),
+    "gpu-limits": every(
+        put("resources", {"limits": {"memory": "64Gi"}}),
+        at("ModelBooster", "spec.backend.workers.0.resources", {}),
+        at("VLLMRuntime", "spec.deploymentConfig.resources", {}),
+        at("ArksApplication", "spec.instanceSpec.resources.requests", {"nvidia.com/gpu": "2"}),
+    ),
     "world-size": only(
-        ("vllm-tp8-statefulset", "sglang-two-gpus", "trtllm", "vllm-hub-cache"), _gpus(2)
+        ("vllm-tp8-statefulset", "sglang-two-gpus", "trtllm", "vllm-hub-cache", DESCRIBED),
+        every(_gpus(2), at("VLLMRuntime", "spec.vllmConfig.tensorParallelSize", 4)),
     ),
     "idle-gpus": only(
         ("vllm-tp8-statefulset", "sglang-two-gpus", "trtllm", "vllm-hub-cache"), _gpus(8)
@@ -537,7 +554,12 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
     ),
     "model-memory": only((*SIMPLE, "vllm-tp8-statefulset", "lws-vllm-ray"), _small_gpus),
     "model-context": only(SIMPLE, _long),
-    "image-digest": put("image", "vllm/vllm-openai:latest"),
+    "image-digest": every(
+        put("image", "vllm/vllm-openai:latest"),
+        at("ModelBooster", "spec.backend.workers.0.image", "vllm/vllm-openai:latest"),
+        at("ArksApplication", "spec.runtimeImage", "vllm/vllm-openai:v0.26.0"),
+        at("VLLMRuntime", "spec.deploymentConfig.image.name", "vllm/vllm-openai"),
+    ),
     "image-driver": only(SIMPLE, _old_driver),
     "network-policy": _no_policies,
     "network-dns": only(SIMPLE, _no_dns),
@@ -552,7 +574,12 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
     "network-store": only(SIMPLE, _shut_in),
     "network-open": only(SIMPLE, at("NetworkPolicy", "spec", {"podSelector": {}, "ingress": [{}]})),
     "network-scraper": only(("monitored",), _no_scraper),
-    "plain-secret": env("HF_TOKEN", "not-a-reference"),
+    "plain-secret": every(
+        env("HF_TOKEN", "not-a-reference"),
+        at("ModelBooster", "spec.backend.env", [{"name": "HF_TOKEN", "value": "no-reference"}]),
+        at("ArksApplication", "spec.apiKey", "0a1b2c3d4e5f6a7b8c9d0e1f"),
+        at("ModelDeployment", "spec.database.password", "no-reference"),
+    ),
     "service-links": in_pod("enableServiceLinks", None),
     "shared-memory": _small_shm,
     "surge": of_engines("spec.strategy", {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}),
@@ -563,8 +590,16 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
     "entry-twice": only(SIMPLE, _said_twice),
     "argument-quotes": argument("--served-model-name='x'"),
     "argument-json": of_vllm("--compilation-config", "{mode: 3}"),
-    "flag-value": of_vllm("--max-num-seqs", "many"),
-    "unknown-flag": of_vllm("--enable-prefix-cachign"),
+    "flag-value": every(
+        of_vllm("--max-num-seqs", "many"),
+        at("ModelBooster", "spec.backend.workers.0.config.enforce-eager", True),
+        at("VLLMRuntime", "spec.vllmConfig.extraArgs", ["--max-num-seqs", "many"]),
+    ),
+    "unknown-flag": every(
+        of_vllm("--enable-prefix-cachign"),
+        at("ModelBooster", "spec.backend.workers.0.config.maxModelLen", 8192),
+        at("ModelDeployment", "spec.engine.args.max_modle_len", "8192"),
+    ),
     "unexpanded-variable": argument("$MODEL_NAME"),
     "undefined-variable": only(SIMPLE, argument("--served-model-name", "$(NOWHERE)")),
     "string-values": argument("--max-num-seqs", 256),

@@ -160,14 +160,21 @@ class Grammar:
         return found
 
     def near(self, name: str) -> tuple[str, ...]:
-        """Up to three flags whose names look like it."""
+        """Up to three flags whose names look like it, one of the same letters first."""
+        same = [known for known in self.long if _same_letters(known, name)]
         close = difflib.get_close_matches(name.replace("_", "-"), self.long, n=3, cutoff=0.7)
-        return tuple(dict.fromkeys(self.long[known][0] for known in close))
+        return tuple(dict.fromkeys(self.long[known][0] for known in (*same, *close)))[:3]
 
     @cached_property
     def variables(self) -> tuple[Option, ...]:
         """Options that the environment can set."""
         return tuple(option for option in self.options.values() if option.env)
+
+
+def _same_letters(name: str, other: str) -> bool:
+    """Whether two names differ only in dashes, underscores and capitals, as `maxModelLen` does."""
+    first, second = (text.lower().replace("-", "").replace("_", "") for text in (name, other))
+    return first == second
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,224 @@
+"""Model servers that custom resources describe in words of their own, without a pod template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from policies import Context, check
+from policies.inventory import Inventory
+from policies.servers import described
+from tests.policies.builders import DIGEST, Object, deployment, engine, found, named, pod
+
+IMAGE = f"vllm/vllm-openai:v0.26.0@{DIGEST}"
+GPU = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
+MINE = "hunter2hunter2"
+
+
+def booster(config: Object | None = None, *, backends: bool = False, **worker: Any) -> Object:
+    made = {"type": "server", "image": IMAGE, "pods": 1, "resources": GPU, **worker}
+    made["config"] = {"served-model-name": "m", **(config or {})}
+    backend = {
+        "name": "b", "type": "vLLM", "modelURI": "s3://m/m", "workers": [made],
+        "env": [{"name": "HF_ENDPOINT", "value": "https://huggingface.co"}],
+    }  # fmt: skip
+    spec = {"backends": [backend]} if backends else {"backend": backend}
+    return named("workload.serving.volcano.sh/v1alpha1", "ModelBooster", spec=spec)
+
+
+def kubeai(**spec: Any) -> Object:
+    base = {"engine": "VLLM", "url": "pvc://weights", "resourceProfile": "nvidia-gpu-l4:1"}
+    return named("kubeai.org/v1", "Model", spec={**base, **spec})
+
+
+def arks(**spec: Any) -> Object:
+    base = {"runtime": "vllm", "runtimeImage": IMAGE, "instanceSpec": {"resources": GPU}}
+    return named("arks.ai/v1", "ArksApplication", spec={**base, **spec})
+
+
+def runtime(image: str = IMAGE, gpu: str = "1", **config: Any) -> Object:
+    spec = {
+        "model": {"modelURL": "/data/m"},
+        "vllmConfig": {"port": 8000, **config},
+        "deploymentConfig": {
+            "resources": {"cpu": "4", "gpu": gpu},
+            "image": {"registry": "docker.io", "name": image},
+        },
+    }  # fmt: skip
+    return named("production-stack.vllm.ai/v1alpha1", "VLLMRuntime", spec=spec)
+
+
+def llmkube(**spec: Any) -> Object:
+    base = {"runtime": "vllm", "modelRef": "m", "image": IMAGE, "resources": {"gpu": 1}}
+    return named("inference.llmkube.dev/v1alpha1", "InferenceService", spec={**base, **spec})
+
+
+def airunway(engine: Object, **spec: Any) -> Object:
+    base = {"model": {"id": "/models/m"}, "engine": {"type": "vllm", **engine}}
+    return named("airunway.ai/v1alpha1", "ModelDeployment", spec={**base, **spec})
+
+
+def thing(**spec: Any) -> Object:
+    return named("example.com/v1", "Thing", spec=spec)
+
+
+WORKER = "spec.backend.workers[0]"
+
+
+@pytest.mark.parametrize(
+    ("made", "rule", "field", "says"),
+    [
+        (booster(image="vllm/vllm-openai:v0.26.0"), "image-digest", f"{WORKER}.image",
+         'container "server" has an image without digest'),
+        (booster(image="v:latest", backends=True), "image-digest",
+         "spec.backends[0].workers[0].image", "moves with :latest"),
+        (booster(resources={"limits": {"cpu": "4"}}), "gpu-limits", f"{WORKER}.resources.limits",
+         "has no GPU limit"),
+        (booster(resources=None), "gpu-limits", f"{WORKER}.resources.limits", "has no GPU limit"),
+        (booster(resources={**GPU, "requests": {"nvidia.com/gpu": "2"}}), "gpu-limits",
+         f'{WORKER}.resources.requests["nvidia.com/gpu"]', "GPUs cannot be overcommitted"),
+        (booster({"maxModelLen": 12288}), "unknown-flag", f"{WORKER}.config.maxModelLen",
+         "has a flag --maxModelLen, which it does not know"),
+        (booster({"swap_space": 4}), "unknown-flag", f"{WORKER}.config.swap_space",
+         "which vllm 0.26.0 does not know"),
+        (booster({"enforce-eager": True}), "flag-value", f"{WORKER}.config.enforce-eager",
+         "takes no value"),
+        (booster({"max-num-seqs": "many"}), "flag-value", f"{WORKER}.config.max-num-seqs",
+         "is not a whole number"),
+        (booster({"kv-transfer-config": "{kv_role: kv_both}"}), "argument-json",
+         f"{WORKER}.config.kv-transfer-config", "is no JSON"),
+        (booster({"tensor-parallel-size": 4}), "world-size",
+         f"{WORKER}.config.tensor-parallel-size", "wants 4 GPUs (tensor 4)"),
+        (kubeai(image="vllm/vllm-openai:latest"), "image-digest", "spec.image",
+         "moves with :latest"),
+        (kubeai(env={"HF_TOKEN": MINE}), "plain-secret", "spec.env.HF_TOKEN", "in HF_TOKEN"),
+        (kubeai(args=["--max-model-len 4096"]), "argument-split", "spec.args[0]",
+         "gets --max-model-len and its value as one word"),
+        (kubeai(args=["--max-modle-len=4096"]), "unknown-flag", "spec.args[0]",
+         "has a flag --max-modle-len"),
+        (kubeai(args=["--api-key", MINE]), "plain-secret", "spec.args[0]",
+         "in clear text in --api-key"),
+        (kubeai(args=["--trust-remote-code"], url="hf://o/m"), "remote-code", "spec.args[0]",
+         "runs code of o/m at no pinned revision"),
+        (arks(runtimeImage="vllm/vllm-openai:v0.8.2"), "image-digest", "spec.runtimeImage",
+         "has an image without digest"),
+        (arks(tensorParallelSize=2), "world-size", "spec.tensorParallelSize", "wants 2 GPUs"),
+        (arks(runtime="sglang", runtimeImage=None, runtimeCommonArgs=["--tp 4"]), "world-size",
+         "spec.runtimeCommonArgs[0]", "wants 4 GPUs"),
+        (arks(instanceSpec={"resources": {}}), "gpu-limits",
+         "spec.instanceSpec.resources.limits", "has no GPU limit"),
+        (arks(instanceSpec={"resources": GPU, "env": [{"name": "HF_TOKEN", "value": MINE}]}),
+         "plain-secret", "spec.instanceSpec.env[0].value", "in HF_TOKEN"),
+        (runtime("vllm/vllm-openai:latest"), "image-digest", "spec.deploymentConfig.image.name",
+         "docker.io/vllm/vllm-openai:latest"),
+        (runtime(gpu=""), "gpu-limits", "spec.deploymentConfig.resources", "has no GPU limit"),
+        (runtime(tensorParallelSize=2), "world-size", "spec.vllmConfig.tensorParallelSize",
+         "wants 2 GPUs"),
+        (runtime(extraArgs=["--max-num-seqs", "x"]), "flag-value", "spec.vllmConfig.extraArgs[0]",
+         "is not a whole number"),
+        (llmkube(vllmConfig={"tensorParallelSize": 2}), "world-size",
+         "spec.vllmConfig.tensorParallelSize", "wants 2 GPUs"),
+        (llmkube(image="vllm/vllm-openai:v0.20.0"), "image-digest", "spec.image",
+         "without digest"),
+        (airunway({"args": {"max_modle_len": "1"}}), "unknown-flag",
+         "spec.engine.args.max_modle_len", "has a flag --max-modle-len"),
+        (airunway({}, env=[{"name": "HF_TOKEN", "value": MINE}]), "plain-secret",
+         "spec.env[0].value", "in HF_TOKEN"),
+        (named("inference.llmaz.io/v1alpha1", "BackendRuntime",
+               spec={"image": "vllm/vllm-openai", "version": "v0.8.5"}),
+         "image-digest", "spec.image", "without digest: vllm/vllm-openai:v0.8.5"),
+        (thing(cache={"image": "aibrix/v:1", "resources": {"limits": {"cpu": "2"}}}),
+         "image-digest", "spec.cache.image", 'container "cache" has an image without digest'),
+        (thing(parts=[{"image": f"v@{DIGEST}", "env": [{"name": "API_KEY", "value": MINE}]}]),
+         "plain-secret", "spec.parts[0].env[0].value", "in API_KEY"),
+        (thing(image=f"v@{DIGEST}", env={"API_KEY": MINE}, args=["a"]),
+         "plain-secret", "spec.env.API_KEY", "in API_KEY"),
+        (thing(engine={
+            "image": f"v@{DIGEST}",
+            "resources": {"limits": {"nvidia.com/gpu": 1}, "requests": {"nvidia.com/gpu": 2}}}),
+         "gpu-limits", 'spec.engine.resources.requests["nvidia.com/gpu"]',
+         "GPUs cannot be overcommitted"),
+    ],
+)  # fmt: skip
+def test_faults_are_told_where_they_are_written(
+    made: Object, rule: str, field: str, says: str
+) -> None:
+    (finding,) = found(rule, made)
+    assert says in finding.message
+    assert finding.field == field
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        booster(),
+        booster({"max_model_len": 8192, "enforce-eager": "", "tensor-parallel-size": 1}),
+        booster({"tensor-parallel-size": 8}, pods=2, resources={"limits": {"nvidia.com/gpu": 4}}),
+        booster({"kv-transfer-config": '{"kv_role": "kv_both"}'}),
+        booster(resources={"limits": {"huawei.com/ascend-1980": "2"}}),
+        booster(image=f"vllm/vllm-openai-cpu:v0.26.0@{DIGEST}", resources={}),
+        kubeai(args=["--max-model-len=4096"], env={"VLLM_LOGGING_LEVEL": "INFO"}),
+        kubeai(engine="OLlama", url="ollama://qwen2:0.5b", resourceProfile="cpu:2"),
+        arks(size=2, tensorParallelSize=2),
+        arks(size=2, runtime="sglang", tensorParallelSize=2),
+        arks(runtimeCommonArgs=["--max-model-len 8192", "--override-generation-config '{}'"]),
+        arks(runtime="dynamo", runtimeImage=None),
+        runtime(tensorParallelSize=1, maxLoras=4, env=[{"name": "HF_HOME", "value": "/data"}]),
+        llmkube(runtime="llamacpp", image=None, contextSize=8192, extraArgs=["--mlock"]),
+        llmkube(runtime="generic", command=["serve"], args=["--tensor-paralel-size", "9"]),
+        airunway({"args": {"connector": "nixl", "enable-prefix-caching": ""}},
+                 secrets={"huggingFaceToken": "hf-token"}),
+        named("ollama.ayaka.io/v1", "Model",
+              spec={"image": "phi3:mini", "resources": {"limits": {"cpu": "4"}}}),
+        named("inference.llmaz.io/v1alpha1", "Playground", spec={"replicas": 1}),
+        thing(image="x:1", resources={"cpu": 1}), thing(image="x:1", env=[], ports=[]),
+        thing(image={"name": "x"}, env=[{"name": "A"}]), thing(image="x:1", args={"a": "b"}),
+        named("tekton.dev/v1", "Task", spec={"steps": [
+            {"name": "a", "image": "x:1", "env": [{"name": "A", "value": "b"}]}]}),
+    ],
+    ids=lambda made: str(made["spec"])[:60],
+)  # fmt: skip
+def test_what_is_right_or_not_known_is_silent(made: Object) -> None:
+    assert [f"{f.rule}: {f.message}" for f in check([made], Context())] == []
+
+
+def test_a_container_is_described_once() -> None:
+    for made in (booster(), kubeai(image=IMAGE, args=["--a"]), runtime(), llmkube(args=["a"])):
+        assert len(list(described(made))) == 1
+        assert len(Inventory.of([made]).programs) == 1
+
+
+def test_words_know_where_they_stand() -> None:
+    (program,) = Inventory.of([booster({"max-model-len": 4, "enforce-eager": ""})]).programs
+    assert program.engine is not None and program.engine.name == "vllm"
+    assert program.line.value("max-model-len") == 4
+    assert program.line.value("enforce-eager") is True
+    assert (program.line.model, program.gpus) == ("/models", 1)
+    (program,) = Inventory.of([kubeai(url="hf://o/m", args=["--revision=x"])]).programs
+    assert (program.line.model, program.line.value("revision")) == ("o/m", "x")
+    (program,) = Inventory.of([kubeai(url="hf://o/m", cacheProfile="efs")]).programs
+    assert program.line.model == "/models"
+
+
+def test_lists_below_a_parent_keep_their_own() -> None:
+    made = booster(backends=True)
+    first = made["spec"]["backends"][0]
+    second = {**first, "env": [{"name": "HF_TOKEN", "value": MINE}]}
+    made["spec"]["backends"].append(second)
+    (finding,) = found("plain-secret", made)
+    assert finding.field == "spec.backends[1].env[0].value"
+
+
+@pytest.mark.parametrize(
+    ("resource", "known"),
+    [
+        ("huawei.com/ascend-1980", True), ("huawei.com/Ascend910B4-1", True),
+        ("huawei.com/Ascend910A-memory", False), ("cambricon.com/mlu370", True),
+        ("rebellions.ai/ATOM", True), ("furiosa.ai/rngd", True), ("qualcomm.com/qaic", True),
+        ("example.com/dongle", False),
+    ],
+)  # fmt: skip
+def test_accelerators_of_other_vendors_are_known(resource: str, known: bool) -> None:
+    made = deployment(pod(engine(resources={"limits": {resource: 1, "memory": "64Gi"}})))
+    assert ("has no GPU limit" in str(found("gpu-limits", made))) is not known
