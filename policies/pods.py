@@ -81,6 +81,8 @@ class Container:
     """Places in the object of parts that do not stand below `path`."""
     asked: bool = False
     """Whatever completes it, it asks for the resources that are written here and for no others."""
+    fetches: bool = False
+    """Whatever completes it, its engine fetches the weights that it is given."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     """Texts that it has from ConfigMaps of the set, by path."""
     script: str = ""
@@ -217,7 +219,7 @@ class Pod:
             made = self.made
             yield Container(
                 self, "container", made.path, made.spec, True, elsewhere=made.elsewhere,
-                asked=made.whole,
+                asked=made.whole, fetches=made.fetches,
             )  # fmt: skip
 
     @property

@@ -34,12 +34,14 @@ class Made:
     """It asks for nothing that is not written there."""
     bare: bool = False
     """Nothing of its pod stands beside it: what else an operator makes with it is not known."""
+    fetches: bool = False
+    """The engine itself fetches the weights that it is given."""
 
 
 @cache
 def _servers() -> Mapping[tuple[str, str], tuple[Facts, ...]]:
     found: dict[tuple[str, str], list[Facts]] = {}
-    for facts in _data()["servers"]:
+    for facts in data()["servers"]:
         for kind in facts["kinds"]:
             found.setdefault((facts["group"], kind), []).append(facts)
     return {key: tuple(servers) for key, servers in found.items()}
@@ -47,11 +49,12 @@ def _servers() -> Mapping[tuple[str, str], tuple[Facts, ...]]:
 
 @cache
 def _not_images() -> frozenset[tuple[str, str]]:
-    return frozenset((item["group"], item["kind"]) for item in _data()["notImages"])
+    return frozenset((item["group"], item["kind"]) for item in data()["notImages"])
 
 
 @cache
-def _data() -> dict[str, Any]:
+def data() -> dict[str, Any]:
+    """What `servers.json` says."""
     return json.loads(Path(__file__).with_name("servers.json").read_text())
 
 
@@ -74,7 +77,7 @@ def described(manifest: Manifest) -> Iterator[Made]:
     """The containers that an object's own words describe."""
     for facts in _servers().get(_identity(manifest), ()):
         for pattern in facts["at"]:
-            for home in _homes(manifest, pattern.split("."), ()):
+            for home in homes(manifest, pattern.split("."), ()):
                 found = _Server(manifest, home, facts).made()
                 if found is not None:
                     yield found
@@ -85,7 +88,8 @@ def _identity(manifest: Manifest) -> tuple[str, str]:
     return group, str(manifest.get("kind"))
 
 
-def _homes(value: object, pattern: Sequence[str], path: Place) -> Iterator[Place]:
+def homes(value: object, pattern: Sequence[str], path: Place) -> Iterator[Place]:
+    """The paths of maps that a pattern leads to; `*` stands for every key or element."""
     if not pattern:
         if is_mapping(value):
             yield path
@@ -93,7 +97,7 @@ def _homes(value: object, pattern: Sequence[str], path: Place) -> Iterator[Place
     head, *rest = pattern
     for key, child in known_items(value):
         if head in ("*", key):
-            yield from _homes(child, rest, (*path, key))
+            yield from homes(child, rest, (*path, key))
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,8 @@ class _Server:
                 elsewhere |= places
         if len(spec) == 1:
             return None
-        return Made(self.home, spec, elsewhere, self.facts.get("whole") is True, True)
+        whole, pods, fetches = (self.facts.get(key) is True for key in ("whole", "pods", "fetches"))
+        return Made(self.home, spec, elsewhere, whole, not pods, fetches)
 
     # --- places ------------------------------------------------------------------
 
@@ -129,9 +134,7 @@ class _Server:
         return descend(self.manifest, place)
 
     def _value(self, name: str) -> Any:
-        """What stands there; what is not known yet is told by whoever reads it."""
-        place = self._place(name)
-        return unread(self._at(place[:-1]), str(place[-1]))
+        return self._at(self._place(name))
 
     def _text(self, name: str | None) -> str:
         value = self._value(name) if name else None
@@ -142,14 +145,15 @@ class _Server:
     def _image(self) -> Iterator[Part]:
         if "image" not in self.facts:
             return
-        value = self._value(self.facts["image"])
+        place = self._place(self.facts["image"])
+        value = self._at(place)
         if not isinstance(value, str) or not value:
             return
         registry, tag = (self._text(self.facts.get(key)) for key in ("registry", "tag"))
         if written(value):
             value = f"{registry}/{value}" if registry else value
             value = f"{value}:{tag}" if tag else value
-        yield "image", value, {("image",): self._place(self.facts["image"])}
+        yield "image", value, {("image",): place}
 
     def _env(self) -> Iterator[Part]:
         if "env" in self.facts:

@@ -23,6 +23,7 @@ from policies.rules.shared import (
 )
 from policies.rules.storage import fetched_by_kserve
 from policies.tree import mapping, sequence, string_map
+from policies.weights import named_weights
 
 _PODS = "https://kubernetes.io/docs/concepts/security/pod-security-standards/"
 _VLLM = "https://docs.vllm.ai/en/stable/usage/security/"
@@ -218,12 +219,7 @@ def _grouped(inventory: Inventory, namespace: str, selector: dict[str, str]) -> 
     _VLLM,
 )
 def remote_code(inventory: Inventory, _context: Context) -> Iterator[Violation]:
-    # KServe fetches these, and the engine finds a folder.
-    unpinned = {
-        index: model
-        for index, _, model, uri in fetched_by_kserve(inventory)
-        if not COMMIT.fullmatch(uri.partition("hf://")[2].partition(":")[2])
-    }
+    unpinned = _fetched_by_others(inventory)
     for program in inventory.engines():
         if program.engine is not None and program.engine.name == "nim":
             yield from _nim_code(program)
@@ -232,8 +228,7 @@ def remote_code(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             continue
         model, pin = hub_model(program), "add --revision with the commit"
         if model is None and program.container.pod.index in unpinned:
-            model = unpinned[program.container.pod.index]
-            pin = f"write hf://{model}:COMMIT"
+            model, pin = unpinned[program.container.pod.index]
         revision = program.line.value("revision")
         if model is None or (isinstance(revision, str) and COMMIT.fullmatch(revision)):
             continue
@@ -242,6 +237,21 @@ def remote_code(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             f"runs code of {model} at no pinned revision",
             f"{pin}, or remove --trust-remote-code",
         )  # fmt: skip
+
+
+def _fetched_by_others(inventory: Inventory) -> dict[int, tuple[str, str]]:
+    """Weights without a commit that a controller fetches, so that the engine finds a folder: by
+    object, the model and what pins it."""
+    found = {
+        index: (model, f"write hf://{model}:COMMIT")
+        for index, _, model, uri in fetched_by_kserve(inventory)
+        if not COMMIT.fullmatch(uri.partition("hf://")[2].partition(":")[2])
+    }
+    for index, manifest in enumerate(inventory.objects):
+        for weights in named_weights(manifest):
+            if not COMMIT.fullmatch(weights.revision):
+                found[index] = weights.model, weights.remedy
+    return found
 
 
 _NIM_SWITCHES = ("NIM_TRUST_CUSTOM_CODE", "NIM_FORCE_TRUST_REMOTE_CODE")

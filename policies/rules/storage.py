@@ -28,6 +28,7 @@ from policies.rules.shared import (
     replicas_of,
 )
 from policies.tree import at, integer, is_mapping, mapping, sequence, string_map, strings
+from policies.weights import named_weights
 from tokenworks.catalog.commandline import grammars
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes"
@@ -334,12 +335,14 @@ def _downloading(inventory: Inventory) -> Iterator[tuple[Program, str]]:
 
 def hub_weights(program: Program) -> str | None:
     """The model that an engine fetches from a hub when it starts; None where it does not."""
-    return hub_model(program) if program.needs_gpu and _fetches(program) else None
+    keeps_none = program.needs_gpu and not _left_to_others(program.container)
+    return hub_model(program) if keeps_none and _fetches(program) else None
 
 
 def _fetches(program: Program) -> bool:
     """Whether it fetches weights itself, as far as is written."""
-    if _left_to_others(program.container) or program.line.value("load-format") == "dummy":
+    others = _left_to_others(program.container) and not program.container.fetches
+    if others or program.line.value("load-format") == "dummy":
         return False
     by_kserve = program.container.pod.kind.startswith("LLMInferenceService")
     return not (by_kserve or _on(program, *_OFFLINE))
@@ -577,24 +580,27 @@ def _asking(inventory: Inventory) -> Iterator[tuple[Program, str]]:
             yield program, model
 
 
-_STARTS = {
-    "lmdeploy": re.compile(r"\blmdeploy\s+serve\s+api_server\s+([\w.-]+/[\w.-]+)(?=\s|$)"),
-    "tei": re.compile(r"--model-id[= ]([\w.-]+/[\w.-]+)(?=\s|$)"),
-}
-"""Engines without a grammar that have --revision, and where they name the model: internlm/lmdeploy
-docs/en/llm/api_server.md and huggingface/text-embeddings-inference README.md, read 2026-12-01."""
 _TEI = re.compile(r"(^|/)text-embeddings-inference(:|@|$)")
+_REVISED = (
+    re.compile(r"\blmdeploy\s+serve\s+api_server\s+([\w.-]+/[\w.-]+)(?=\s|$)"),
+    re.compile(r"\bfastchat\.serve\.\w+worker\b.*?--model-path[= ]([\w.-]+/[\w.-]+)(?=\s|$)"),
+    re.compile(r"\btext-embeddings-router\b.*?--model-id[= ]([\w.-]+/[\w.-]+)(?=\s|$)"),
+    re.compile(r"\binfinity_emb\s+v2\b.*?--model-id[= ]([\w.-]+/[\w.-]+)(?=\s|$)"),
+)
+"""Programs without a grammar that have --revision, and where they name the model: internlm/lmdeploy
+docs/en/llm/api_server.md, lm-sys/FastChat fastchat/model/model_adapter.py,
+huggingface/text-embeddings-inference README.md, michaelfeil/infinity docs/docs/cli_v2.md; read
+2026-12-01. llama.cpp (-hf), Ollama, MLC and LocalAI have no way to say one."""
 
 
 def _without_grammar(inventory: Inventory) -> Iterator[Violation]:
     for program in inventory.programs:
-        container = program.container
-        tei = _TEI.search(container.image) is not None
-        name = "tei" if tei else program.engine.name if program.engine else ""
-        pattern = _STARTS.get(name)
-        if pattern is None or container.completed or _on(program, *_OFFLINE, *_MODELSCOPE):
+        container, text = program.container, program.command.text
+        if container.completed or _on(program, *_OFFLINE, *_MODELSCOPE):
             continue
-        found = pattern.search(program.command.text)
+        if _TEI.search(container.image) and not container.spec.get("command"):
+            text = f"text-embeddings-router {text}"
+        found = next((match for p in _REVISED if (match := p.search(text)) is not None), None)
         if found is None:
             continue
         revision = program.command.flag("revision")
@@ -614,8 +620,10 @@ def _without_grammar(inventory: Inventory) -> Iterator[Violation]:
 _BY_TOOL = re.compile(
     r"\b(?:hf|huggingface-cli)\s+download\s+(?P<named>[\w.-]+/[\w.-]+)(?P<rest>[^\n;&|]*)"
     r"|\bsnapshot_download\(\s*(?:repo_id\s*=\s*)?[\"'](?P<called>[\w.-]+/[\w.-]+)[\"'](?P<more>[^)]*)"
+    r"|https://huggingface\.co/(?P<addressed>[\w.-]+/[\w.-]+)/resolve/(?P<branch>[\w.-]+)/"
 )
-"""The hub's own tools: huggingface/huggingface_hub docs/source/en/guides/{cli,download}.md."""
+"""The hub's own tools: huggingface/huggingface_hub docs/source/en/guides/{cli,download}.md; and
+addresses of its files, which name a branch or a commit."""
 
 
 def _fetched_by_tools(inventory: Inventory) -> Iterator[Violation]:
@@ -624,43 +632,31 @@ def _fetched_by_tools(inventory: Inventory) -> Iterator[Violation]:
         container = program.container
         text = program.line.script or program.command.text
         for match in _BY_TOOL.finditer(text.replace("\\\n", " ")):
-            model, rest = match["named"] or match["called"], match["rest"] or match["more"] or ""
+            model = match["named"] or match["called"] or match["addressed"]
+            rest = match["rest"] or match["more"] or ""
             if "revision" in rest or "repo-type" in rest or "repo_type" in rest:
                 continue
-            yield about(
-                program,
-                ("args" if container.spec.get("args") else "command",),
-                f"fetches {model} without a revision",
-                "give the commit that the hub shows: --revision COMMIT, or revision= in Python",
+            what, remedy = (
+                f"{model} without a revision",
+                ("give the commit that the hub shows: --revision COMMIT, or revision= in Python"),
             )
+            if match["addressed"]:
+                if COMMIT.fullmatch(match["branch"]):
+                    continue
+                what = f"a branch of {model}: {match['branch']}"
+                remedy = "write the commit that the hub shows: /resolve/COMMIT/"
+            key = "args" if container.spec.get("args") else "command"
+            yield about(program, (key,), f"fetches {what}", remedy)
 
 
 def _served_by_others(inventory: Inventory) -> Iterator[Violation]:
-    """Models of controllers that start the engine themselves.
-
-    KubeAI hands `args` to the engine (kubeai-project/kubeai docs/reference/kubernetes-api.md);
-    llmaz has a field for it (InftyAI/llmaz api/core/v1alpha1/model_types.go); read 2026-12-01.
-    """
+    """Models of controllers that fetch them, whatever starts the engine."""
     for index, manifest in enumerate(inventory.objects):
-        group = str(manifest.get("apiVersion") or "").partition("/")[0]
-        spec = mapping(manifest.get("spec"))
-        if (group, manifest.get("kind")) == ("kubeai.org", "Model"):
-            match = re.fullmatch(r"hf://([\w.-]+/[\w.-]+)", str(spec.get("url") or ""))
-            args = [str(arg) for arg in sequence(spec.get("args"))]
-            if match is None or any(arg.startswith("--revision") for arg in args):
-                continue
-            path, model, remedy = ("spec", "url"), match[1], "add --revision=COMMIT to spec.args"
-        elif (group, manifest.get("kind")) == ("llmaz.io", "OpenModel"):
-            hub = mapping(mapping(spec.get("source")).get("modelHub"))
-            model = str(hub.get("modelID") or "")
-            other = str(hub.get("name") or "Huggingface").lower() != "huggingface"
-            if not model or other or COMMIT.fullmatch(str(hub.get("revision") or "")):
-                continue
-            path = ("spec", "source", "modelHub")
-            remedy = "set modelHub.revision to the commit that the hub shows"
-        else:
-            continue
-        yield Violation(index, path, f"serves {model} without a revision", remedy)
+        for weights in named_weights(manifest):
+            if not COMMIT.fullmatch(weights.revision):
+                branch = f"a branch of {weights.model}: {weights.revision}"
+                said = branch if weights.revision else f"{weights.model} without a revision"
+                yield Violation(index, weights.path, f"serves {said}", weights.remedy)
 
 
 _HUB_URI = re.compile(r"hf://([\w.-]+/[\w.-]+)(?::(.*))?")

@@ -613,7 +613,12 @@ BREAKS: dict[str, Break | tuple[Sequence[str], Break]] = {
     "cache-mount": only(
         ("vllm-single-gpu", "vllm-hub-cache", "keda"), _cache("/root/.cache/huggingface")
     ),
-    "model-revision": _hub(),
+    "model-revision": every(
+        _hub(),
+        at("ModelBooster", "spec.backend.modelURI", "hf://Qwen/Qwen3-32B"),
+        at("VLLMRuntime", "spec.model.modelURL", "Qwen/Qwen3-32B"),
+        at("ModelDeployment", "spec.engine.args", {}),
+    ),
     "hub-offline": only(("vllm-single-gpu", "keda"), _cache("/data")),
     "ephemeral-limit": _unbounded,
     "hardened-caches": only(

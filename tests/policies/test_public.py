@@ -106,7 +106,7 @@ def test_models_of_controllers() -> None:
         assert found("model-revision", {**made, "spec": {**kubeai, **change}}) == []
     hub = {"modelID": "facebook/opt-125m"}
     model = named("llmaz.io/v1alpha1", "OpenModel", spec={"source": {"modelHub": hub}})
-    assert found("model-revision", model)[0].field == "spec.source.modelHub"
+    assert found("model-revision", model)[0].field == "spec.source.modelHub.modelID"
     for change in ({"revision": COMMIT}, {"name": "ModelScope"}, {"modelID": None}):
         other = {**model, "spec": {"source": {"modelHub": {**hub, **change}}}}
         assert found("model-revision", other) == []
