@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from policies.doors import Door, asks_nobody, door_of
 from policies.engines import Program
 from policies.graph import Item
 from policies.inventory import Inventory
-from policies.model import Context, Path, Violation, rule
+from policies.model import Context, Path, Severity, Violation, rule
 from policies.pods import descend, leads_to
 from policies.rules.references import entrances
 from policies.rules.shared import (
@@ -70,25 +72,21 @@ def engine_exposed(inventory: Inventory, _context: Context) -> Iterator[Violatio
         selector = string_map(item.spec.get("selector"))
         if kind not in ("LoadBalancer", "NodePort") or item.group or not selector:
             continue
-        serving = [
+        reached = [
             program
             for program in inventory.in_namespace(item.namespace)
-            if leads_to(selector, program.container.pod) and inventory.serves(program)
+            if leads_to(selector, program.container.pod)
         ]
-        engines = [program for program in serving if program.mode == "server"]
-        # Of a program that we do not know a GPU says that it computes, and not what it asks for.
-        others = [program for program in serving if program.mode == "none" and program.accelerators]
-        led = engines or others
-        if led and not _fronted(led):
-            what = led[0].title + ("" if engines else ", which holds a GPU")
+        led = next(_led(inventory, reached), None)
+        if led is not None and not _fronted([led.program]):
             yield of_item(
                 item, ("spec", "type"),
-                f"is of type {kind} and leads straight to {what}",
-                "make it ClusterIP, and let a gateway's route lead to it",
-                None if engines else "warning",
+                f"is of type {kind} and leads straight to {led.program.title}{led.why}",
+                f"make it ClusterIP, and let a gateway's route lead to it{led.remedy}",
+                led.severity,
             )  # fmt: skip
     for program in inventory.programs:
-        if program.engine is None or program.mode == "none":
+        if (program.engine is None or program.mode == "none") and not _open(inventory, program):
             continue
         for position, port in enumerate(sequence(program.container.spec.get("ports"))):
             if isinstance(mapping(port).get("hostPort"), int) and (
@@ -99,6 +97,36 @@ def engine_exposed(inventory: Inventory, _context: Context) -> Iterator[Violatio
                     f"opens port {mapping(port)['hostPort']} on its node",
                     "remove hostPort, and let a gateway's route lead to it", "warning",
                 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Led:
+    """A program that everybody reaches, and what is said of it."""
+
+    program: Program
+    why: str = ""
+    remedy: str = ""
+    severity: Severity | None = None
+
+
+def _led(inventory: Inventory, reached: Sequence[Program]) -> Iterator[_Led]:
+    """Of the programs behind a Service those that it should not lead to, the worst first."""
+    serving = [program for program in reached if inventory.serves(program)]
+    yield from (_Led(program) for program in serving if program.mode == "server")
+    for program in reached:
+        door = _open(inventory, program)
+        if door is not None and program.container.pod.long_running:
+            yield _Led(program, f" ({door.name}), which asks nobody for a key", f"; {door.remedy}")
+    # Of a program that we do not know a GPU says that it computes, and not what it asks for.
+    for program in serving:
+        if program.mode == "none" and program.accelerators:
+            yield _Led(program, ", which holds a GPU", severity="warning")
+
+
+def _open(inventory: Inventory, program: Program) -> Door | None:
+    """The program, where it certainly serves everybody."""
+    door = door_of(program)
+    return door if door is not None and asks_nobody(program, door, inventory.graph) else None
 
 
 def _fronted(engines: list[Program]) -> bool:

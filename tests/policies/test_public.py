@@ -26,7 +26,7 @@ def service(kind: str, **selector: str) -> Object:
 
 @pytest.mark.parametrize("kind", ["LoadBalancer", "NodePort"])
 def test_programs_with_a_gpu_that_everybody_reaches(kind: str) -> None:
-    own = engine(image=f"quay.io/go-skynet/local-ai@{DIGEST}", args=None)
+    own = engine(image=f"example.com/own-server@{DIGEST}", args=None)
     (finding,) = found("engine-exposed", deployment(pod(own)), service(kind))
     assert (finding.severity, "holds a GPU" in finding.message) == ("warning", True)
     (known,) = found("engine-exposed", deployment(pod()), service(kind))

@@ -338,3 +338,96 @@ def test_code_of_weights_that_a_controller_fetches() -> None:
 def test_programs_that_can_say_a_revision_do(words: list[str], findings: int) -> None:
     given = {"name": "fetch", "image": f"example.com/tool@{DIGEST}", "command": words}
     assert len(found("model-revision", deployment(pod(initContainers=[given])))) == findings
+
+
+# --- programs that everybody reaches ---------------------------------------------
+
+
+def exposed(image: str, kind: str = "NodePort", **changes: Any) -> list[str]:
+    """What is said of a Service of a kind that leads to a program."""
+    pod_changes = changes.pop("pod", {})
+    more = changes.pop("objects", [])
+    given = {"name": "web", "image": image, "ports": [{"containerPort": 8080}], **changes}
+    spec = {"type": kind, "selector": {"app": "llama"}, "ports": [{"port": 8080}]}
+    made = deployment(pod(given, **pod_changes))
+    service = named("v1", "Service", spec=spec)
+    return [f"{f.severity}: {f.message}" for f in found("engine-exposed", made, service, *more)]
+
+
+CONFIG = {"volumes": [{"name": "c", "configMap": {"name": "llama"}}]}
+MOUNTED = [{"name": "c", "mountPath": "/etc/litellm"}]
+
+
+def configured(text: str) -> list[Object]:
+    return [named("v1", "ConfigMap", data={"config.yaml": text})]
+
+
+def variable(name: str, value: str) -> list[Object]:
+    return [{"name": name, "value": value}]
+
+
+@pytest.mark.parametrize(
+    ("image", "changes", "name"),
+    [
+        ("quay.io/go-skynet/local-ai:master", {}, "LocalAI"),
+        ("localai/localai:v3.5.0", {"args": ["phi-2"]}, "LocalAI"),
+        ("ghcr.io/berriai/litellm:main-v1.80", {}, "LiteLLM"),
+        ("litellm/litellm-database:v1.80",
+         {"volumeMounts": MOUNTED, "pod": CONFIG, "objects": configured("model_list: []")},
+         "LiteLLM"),
+        ("ghcr.io/open-webui/open-webui:0.6", {"env": variable("WEBUI_AUTH", "False")},
+         "Open WebUI"),
+        ("xprobe/xinference:v1.9.0", {"command": ["xinference-local", "-H", "0.0.0.0"]},
+         "Xinference"),
+        ("xprobe/xinference:v3.1.0", {"env": variable("XINFERENCE_AUTH_ADVANCED", "0")},
+         "Xinference"),
+        ("example.com/fastchat:1",
+         {"command": ["python3", "-m", "fastchat.serve.openai_api_server"]}, "FastChat"),
+        ("ghcr.io/huggingface/text-embeddings-inference:cpu-1.8", {"args": ["--model-id", "/m"]},
+         "Text Embeddings Inference"),
+        ("atinoda/text-generation-webui:default", {}, "Text Generation Web UI"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["NodePort", "LoadBalancer"])
+def test_programs_that_ask_nobody(kind: str, image: str, changes: Object, name: str) -> None:
+    (said,) = exposed(image, kind, **changes)
+    assert said.startswith("error: ")
+    assert f"({name}), which asks nobody for a key" in said
+    assert exposed(image, "ClusterIP", **changes) == []
+
+
+@pytest.mark.parametrize(
+    ("image", "changes"),
+    [
+        ("localai/localai:v3.5.0", {"env": variable("LOCALAI_API_KEY", "x")}),
+        ("localai/localai:v3.5.0", {"args": ["--api-keys", "$(KEY)"]}),
+        ("localai/localai:v3.5.0", {"envFrom": [{"secretRef": {"name": "keys"}}]}),
+        ("localai/localai:v3.5.0", {"command": ["sleep", "infinity"]}),
+        ("litellm/litellm:v1.80", {"env": variable("LITELLM_MASTER_KEY", "x")}),
+        ("litellm/litellm:v1.80", {"volumeMounts": MOUNTED, "pod": CONFIG}),
+        ("litellm/litellm:v1.80", {
+            "volumeMounts": MOUNTED, "pod": CONFIG,
+            "objects": configured("general_settings: {master_key: os.environ/KEY}")}),
+        ("ghcr.io/open-webui/open-webui:0.6", {}),
+        ("ghcr.io/open-webui/open-webui:0.6", {"env": variable("WEBUI_AUTH", "true")}),
+        ("xprobe/xinference:v1.9.0", {"command": ["xinference-local", "--auth-config", "/a"]}),
+        ("xprobe/xinference:v3.1.0", {}), ("xprobe/xinference:latest", {}),
+        ("ghcr.io/huggingface/text-embeddings-inference:1.8", {"args": ["--api-key", "$(KEY)"]}),
+        ("nginx:1.27", {}), ("example.com/shop:1", {}),
+        ("localai/localai-dashboard:1", {}), ("example.com/my-litellm-proxy-docs/site:1", {}),
+        ("localai/localai:v3.5.0", {"pod": {"containers": [
+            {"name": "web", "image": "localai/localai:v3.5.0"},
+            {"name": "auth", "image": "quay.io/oauth2-proxy/oauth2-proxy:v7"}]}}),
+    ],
+)  # fmt: skip
+def test_programs_that_ask_or_may(image: str, changes: Object) -> None:
+    assert exposed(image, **changes) == []
+
+
+def test_a_port_of_the_node_is_told_too() -> None:
+    ports = [{"containerPort": 8080, "hostPort": 80}]
+    made = deployment(pod({"name": "web", "image": f"localai/localai@{DIGEST}", "ports": ports}))
+    (finding,) = found("engine-exposed", made)
+    assert (finding.severity, "opens port 80 on its node" in finding.message) == ("warning", True)
+    plain = deployment(pod({"name": "web", "image": f"nginx@{DIGEST}", "ports": ports}))
+    assert found("engine-exposed", plain) == []
