@@ -170,31 +170,71 @@ def kv_roles(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             found.setdefault(program.container.pod.namespace, []).append((program, role))
     for members in found.values():
         yield from _one_sided(members)
-    yield from _prefill_by_name(inventory)
+    yield from _sides_of_graphs(inventory)
 
 
-_PREFILL = re.compile(r"--is-prefill-worker\b|--disaggregation-mode[= ]prefill\b")
+_SIDE = re.compile(r"(prefill|decode)(?:[-_]?worker)?", re.IGNORECASE)
+_BACKEND = re.compile(r"\bdynamo\.(vllm|sglang|trtllm)\b")
+_TOLD = re.compile(r"--(?:is-(prefill|decode)-worker\b|disaggregation-mode[= ](\w+))")
+_FROM_ENV = (
+    "DYN_VLLM_DISAGGREGATION_MODE", "DYN_VLLM_IS_PREFILL_WORKER", "DYN_VLLM_IS_DECODE_WORKER",
+)  # fmt: skip
 
 
-def _prefill_by_name(inventory: Inventory) -> Iterator[Violation]:
-    """Workers that a Dynamo graph calls prefill, and that register as workers of every kind.
+def _sides_of_graphs(inventory: Inventory) -> Iterator[Violation]:
+    """Workers that a Dynamo graph calls prefill or decode, and that start as something else.
 
-    The operator adds the flag to commands of its own alone: ai-dynamo/dynamo, components/src/
-    dynamo/vllm/args.py (--is-prefill-worker, since 1.0 --disaggregation-mode), read 2026-12-01.
+    The operator adds the flag to commands of its own alone: ai-dynamo/dynamo, examples/backends,
+    pull requests 6483 and 12089 (--is-prefill-worker of vLLM became --disaggregation-mode with
+    1.0, and went later). vLLM's decode workers do without; read 2026-12-01.
     """
     for program in inventory.programs:
-        pod, text = program.container.pod, program.command.text
-        if pod.kind not in DYNAMO or not re.search(r"\bdynamo\.(vllm|sglang)\b", text):
+        text, backend = program.command.text, _BACKEND.search(program.command.text)
+        side = _called(program)
+        if backend is None or side is None or "$" in text:
             continue
-        component = descend(pod.object, pod.path[:3] if "services" in pod.path else pod.path[:1])
-        called = str(mapping(component).get("subComponentType")).lower() == "prefill"
-        if called and "$" not in text and not _PREFILL.search(text):
-            yield about(
-                program, ("args",) if program.container.spec.get("args") else ("command",),
-                "is the graph's prefill worker, and is not told so: it takes decode requests too",
-                "add --is-prefill-worker; from Dynamo 1.0 on --disaggregation-mode prefill",
-                "warning",
-            )  # fmt: skip
+        if any(name in program.container.env for name in _FROM_ENV):
+            continue
+        told = {a or b for a, b in _TOLD.findall(text)}
+        if side in told or (not told and (backend[1], side) == ("vllm", "decode")):
+            continue
+        yield about(
+            program, ("args",) if program.container.spec.get("args") else ("command",),
+            f"is the graph's {side} worker, and is "
+            + (f"told to play {min(told)}" if told else f"not told so: {_UNTOLD[side]}"),
+            f"add {_telling(program, backend[1], side)}", "warning",
+        )  # fmt: skip
+
+
+_UNTOLD = {
+    "prefill": "it takes decode requests too",
+    "decode": "it computes every prompt itself",
+}
+
+
+def _called(program: Program) -> str | None:
+    """The side that a graph calls a worker: prefill, decode, or None."""
+    pod = program.container.pod
+    if pod.kind not in DYNAMO:
+        return None
+    listed = any(key in pod.path for key in ("services", "components"))
+    component = mapping(descend(pod.object, pod.path[:3] if listed else pod.path[:1]))
+    for key in ("subComponentType", "componentType", "type"):
+        match = _SIDE.fullmatch(str(component.get(key) or ""))
+        if match is not None:
+            return match[1].lower()
+    return None
+
+
+def _telling(program: Program, backend: str, side: str) -> str:
+    """The flag that says a side, in the image's version."""
+    mode = f"--disaggregation-mode {side}"
+    tag = program.container.image.partition("@")[0].rpartition(":")[2]
+    version = re.match(r"v?(\d{1,9})\.\d", tag)
+    if backend != "vllm" or (version is not None and int(version[1]) >= 1):
+        return mode
+    old = f"--is-{side}-worker"
+    return old if version is not None else f"{old}; from Dynamo 1.0 on {mode}"
 
 
 def _one_sided(members: list[tuple[Program, str]]) -> Iterator[Violation]:

@@ -431,3 +431,78 @@ def test_a_port_of_the_node_is_told_too() -> None:
     assert (finding.severity, "opens port 80 on its node" in finding.message) == ("warning", True)
     plain = deployment(pod({"name": "web", "image": f"nginx@{DIGEST}", "ports": ports}))
     assert found("engine-exposed", plain) == []
+
+
+# --- sides of Dynamo's graphs ----------------------------------------------------
+
+
+def worker(
+    backend: str, called: Object, *args: str, tag: str = "1.3.1", env: list[Object] | None = None
+) -> Object:
+    """A component of a graph as v1alpha1 writes it."""
+    container = {
+        "image": f"nvcr.io/nvidia/ai-dynamo/{backend}-runtime:{tag}@{DIGEST}",
+        "command": ["python3", "-m", f"dynamo.{backend}"], "args": ["--model", "/m", *args],
+        "env": env or [],
+    }  # fmt: skip
+    return {**called, "extraPodSpec": {"mainContainer": container}}
+
+
+def graph(**services: Object) -> Object:
+    return named("nvidia.com/v1alpha1", "DynamoGraphDeployment", spec={"services": services})
+
+
+def newer(backend: str, side: str, *args: str) -> Object:
+    """A graph as v1beta1 writes it."""
+    container = worker(backend, {}, *args)["extraPodSpec"]["mainContainer"]
+    spec = {"containers": [{"name": "main", **container}]}
+    component = {"name": "w", "type": side, "podTemplate": {"spec": spec}}
+    return named("nvidia.com/v1beta1", "DynamoGraphDeployment", spec={"components": [component]})
+
+
+PREFILL, DECODE = {"subComponentType": "prefill"}, {"subComponentType": "decode"}
+MODE = "--disaggregation-mode"
+
+
+@pytest.mark.parametrize(
+    ("made", "says", "remedy"),
+    [
+        (graph(w=worker("vllm", PREFILL)), "not told so: it takes decode", f"{MODE} prefill"),
+        (graph(w=worker("vllm", PREFILL, tag="0.6.1")), "not told so", "--is-prefill-worker"),
+        (graph(w=worker("vllm", PREFILL, tag="my-tag")), "not told so", "from Dynamo 1.0 on"),
+        (graph(w=worker("sglang", PREFILL)), "not told so", f"{MODE} prefill"),
+        (graph(w=worker("sglang", DECODE)), "it computes every prompt itself", f"{MODE} decode"),
+        (graph(w=worker("trtllm", DECODE)), "it computes every prompt itself", f"{MODE} decode"),
+        (graph(w=worker("trtllm", PREFILL, MODE, "decode")), "told to play decode", MODE),
+        (graph(w=worker("vllm", {"subComponentType": "prefill-worker"})), "prefill worker", MODE),
+        (graph(w=worker("vllm", DECODE, f"{MODE}=prefill")), "told to play prefill", MODE),
+        (newer("vllm", "prefill"), "not told so", f"{MODE} prefill"),
+        (newer("sglang", "decode"), "not told so", f"{MODE} decode"),
+    ],
+)  # fmt: skip
+def test_workers_are_told_the_side_that_the_graph_calls_them(
+    made: Object, says: str, remedy: str
+) -> None:
+    (finding,) = found("kv-roles", made)
+    assert finding.severity == "warning"
+    assert says in finding.message
+    assert remedy in finding.remedy
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        graph(w=worker("vllm", PREFILL, "--is-prefill-worker", tag="0.6.1")),
+        graph(w=worker("vllm", PREFILL, MODE, "prefill"), d=worker("vllm", DECODE)),
+        graph(w=worker("vllm", PREFILL, "$(MORE)")),
+        graph(w=worker("vllm", PREFILL,
+                       env=[{"name": "DYN_VLLM_DISAGGREGATION_MODE", "value": "prefill"}])),
+        graph(w=worker("sglang", PREFILL, MODE, "prefill"), d=worker("sglang", DECODE, MODE,
+                                                                    "decode")),
+        graph(w=worker("vllm", {"componentType": "worker"}), f=worker("frontend", PREFILL)),
+        newer("vllm", "decode"), newer("trtllm", "prefill", f"{MODE}=prefill"),
+        newer("sglang", "worker"),
+    ],
+)  # fmt: skip
+def test_workers_that_play_their_side_are_silent(made: Object) -> None:
+    assert found("kv-roles", made) == []
