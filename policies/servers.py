@@ -299,16 +299,11 @@ def alone(manifest: Manifest, taken: Sequence[Place]) -> Iterator[Made]:
     has. What stands at `taken` is described otherwise."""
     if _identity(manifest) not in _not_images():
         for key, value in known_items(manifest):
-            if key not in _NOT_BELOW:
+            if key not in ("metadata", "status"):
                 yield from _alone(value, (str(key),), taken, {})
 
 
-_NOT_BELOW = frozenset(
-    {
-        "containers", "initContainers", "ephemeralContainers", "mainContainer", "metadata",
-        "status",
-    }
-)  # fmt: skip
+_LISTED = frozenset({"containers", "initContainers", "ephemeralContainers", "mainContainer"})
 _NO_CONTAINER = frozenset({"repository", "version", "tag", "modelFormat", "storageUri"})
 """Fields of what an operator makes an image's name and a container of."""
 
@@ -322,7 +317,7 @@ def _alone(
         yield Made(path, {"name": _called(path), **spec}, places, bare=_is_bare(value, beside))
         return
     for key, child in known_items(value):
-        if key not in _NOT_BELOW and (is_mapping(child) or is_sequence(child)):
+        if key not in _LISTED and (is_mapping(child) or is_sequence(child)):
             place = (*path, key if is_sequence(value) else str(key))
             yield from _alone(child, place, taken, value if is_mapping(value) else beside)
 

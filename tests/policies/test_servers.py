@@ -130,6 +130,8 @@ WORKER = "spec.backend.workers[0]"
          "image-digest", "spec.image", "without digest: vllm/vllm-openai:v0.8.5"),
         (thing(cache={"image": "aibrix/v:1", "resources": {"limits": {"cpu": "2"}}}),
          "image-digest", "spec.cache.image", 'container "cache" has an image without digest'),
+        (thing(metadata={"redis": {"image": "r:7", "resources": {"limits": {"cpu": "1"}}}}),
+         "image-digest", "spec.metadata.redis.image", 'container "redis" has an image without'),
         (thing(parts=[{"image": f"v@{DIGEST}", "env": [{"name": "API_KEY", "value": MINE}]}]),
          "plain-secret", "spec.parts[0].env[0].value", "in API_KEY"),
         (thing(image=f"v@{DIGEST}", env={"API_KEY": MINE}, args=["a"]),
