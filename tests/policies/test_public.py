@@ -173,6 +173,19 @@ def test_gpus_that_a_container_has(value: str, gpus: int) -> None:
     assert numbered("5", 1, "SOME_DEVICES") == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "huawei.com/Ascend910", "huawei.com/npu", "cambricon.com/mlu", "rebellions.ai/ATOM",
+        "furiosa.ai/rngd", "metax-tech.com/gpu", "mthreads.com/gpu", "kunlunxin.com/xpu",
+    ],
+)  # fmt: skip
+def test_accelerators_of_other_vendors_are_ones(name: str) -> None:
+    resources = {"limits": {name: 1, "memory": "64Gi"}}
+    assert found("gpu-limits", deployment(pod(engine(resources=resources)))) == []
+    assert found("gpu-limits", deployment(pod(engine(resources={"limits": {f"x{name}": 1}}))))
+
+
 # --- readiness by a program that asks --------------------------------------------
 
 
@@ -215,6 +228,9 @@ def test_workers_of_a_model_booster() -> None:
     assert size.field == f"{home}.config.tensor-parallel-size"
     (flag,) = found("unknown-flag", booster({"tensor-paralel-size": 1}))
     assert flag.field == f"{home}.config.tensor-paralel-size"
+    # Kthena writes `--enforce-eager true`, and vLLM takes no value there.
+    (switch,) = found("flag-value", booster({"enforce_eager": True}))
+    assert switch.field == f"{home}.config.enforce_eager"
     (image,) = found("image-digest", booster(good, image="vllm/vllm-openai:latest"))
     assert image.field == f"{home}.image"
     half = {"limits": {"nvidia.com/gpu": 2}, "requests": {"nvidia.com/gpu": 1}}
