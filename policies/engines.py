@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -289,6 +289,7 @@ def _is_whole(resource: str) -> bool:
     return resource in ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
 
 
+@lru_cache(maxsize=1024)
 def is_accelerator(resource: str) -> bool:
     """Whether an extended resource stands for an accelerator we know."""
     facts = _facts()
@@ -400,14 +401,17 @@ def repository_of(image: str) -> str:
     return head if separator and "/" not in tail else name
 
 
+def _some(value: object) -> bool:
+    amount = quantity(value)
+    return amount is not None and amount > 0
+
+
 def _accelerators(spec: Mapping[str, Any]) -> tuple[str, ...]:
     resources = mapping(spec.get("resources"))
     found: dict[str, None] = {}
     for side in ("limits", "requests"):
         for name, value in mapping(resources.get(side)).items():
-            amount = quantity(value)
-            present = isinstance(value, Unknown) or (amount is not None and amount > 0)
-            if present and is_accelerator(str(name)):
+            if is_accelerator(str(name)) and (isinstance(value, Unknown) or _some(value)):
                 found[str(name)] = None
     for claim in sequence(resources.get("claims")):
         found[f"claim {mapping(claim).get('name')}"] = None

@@ -257,7 +257,7 @@ def pods_of(index: int, manifest: Manifest) -> Iterator[Pod]:
         for path in known:
             if mapping(at(manifest, *map(str, path))):
                 yield _pod(index, manifest, path)
-    elif group not in _WITHOUT:
+    elif group not in _WITHOUT and (group, str(manifest.get("kind"))) not in _QUEUES:
         patched = list(_patched(index, manifest))
         yield from patched
         parts = {(*layer, "spec") for pod in patched for layer in pod.layers}
@@ -280,9 +280,16 @@ _RULES = frozenset({"kyverno.io", "constraints.gatekeeper.sh", "templates.gateke
 _WITHOUT = _RULES | {
     "", "rbac.authorization.k8s.io", "networking.k8s.io", "policy", "autoscaling",
     "storage.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "apiextensions.k8s.io",
-    "gateway.networking.k8s.io", "admissionregistration.k8s.io",
+    "gateway.networking.k8s.io", "admissionregistration.k8s.io", "apiregistration.k8s.io",
+    "inference.networking.k8s.io", "inference.networking.x-k8s.io", "networking.istio.io",
+    "karpenter.sh", "karpenter.k8s.aws",
 }  # fmt: skip
 """Groups whose objects hold no pods, save the kinds that are known by their paths."""
+_QUEUES = frozenset(
+    ("kueue.x-k8s.io", kind)
+    for kind in ("ResourceFlavor", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass")
+)
+"""Kinds without pods of a group that has a kind with some."""
 _NIM = frozenset({"NIMService", "NIMCache", "NemoGuardrail"})
 _COMPONENTS = ("predictor", "transformer", "explainer")
 
