@@ -123,7 +123,7 @@ class Program:
         command, args = (tuple(map(_as_engine, words)) for words in words_of(container.spec))
         args = (*args, *self._added)
         image = "" if command else container.image
-        more = bool(container.spec.get("envFrom"))
+        more = container.open_env
         options = self._options
         found = read(command, args, container.env, image, more, options=options)
         grammar = grammars().get(_GRAMMARS.get(self.engine.name, "")) if self.engine else None
@@ -183,6 +183,12 @@ class Program:
         return pod.role == "worker" and (unsaid or "workerSpec" in pod.path)
 
     @property
+    def stays(self) -> bool:
+        """It is all that its pod waits for: the only container, and no script that goes on."""
+        only = len(sequence(self.container.pod.spec.get("containers"))) == 1
+        return only and _BEHIND.search(self.line.script or "") is None
+
+    @property
     def played(self) -> bool:
         """Our simulator answers to the engine's command line; the image's tag is its own."""
         return self.line.engine is not None and PLAYS in self.line.program
@@ -211,10 +217,21 @@ class Program:
         grammar = grammars().get(self.line.engine or "")
         if grammar is None:
             return None
-        value = self.line.value(_PORTS.get(grammar.engine, "port"))
+        name = _PORTS.get(grammar.engine, "port")
+        value, option = self.line.value(name), grammar.options.get(name)
+        variable = option.env if option else None
+        if variable and self._may_be_told(name, variable):
+            return None
         if value is None:
             return int(grammar.facts["port"]) if self.words or self.plain else None
         return value if isinstance(value, int) else None
+
+    def _may_be_told(self, name: str, variable: str) -> bool:
+        """Whether a variable whose value is not in the set may say a flag that no word says."""
+        flag, env = self.line.flags.get(name), self.container.env
+        if flag is not None and flag.position is not None:
+            return False
+        return env[variable] is None if variable in env else self.container.open_env
 
     @property
     def words(self) -> bool:
@@ -244,12 +261,24 @@ class Program:
 
     @property
     def needs_gpu(self) -> bool:
-        """It is an engine that cannot run without an accelerator."""
+        """It is an engine that cannot run without an accelerator, or is made for one here."""
         engine = self.engine
-        if engine is None or not engine.gpu or self.mode == "none" or self._on_cpu:
+        if engine is None or self.mode == "none" or self._on_cpu:
+            return False
+        if not engine.gpu and not self._made_for_gpu:
             return False
         # An image that is still to be filled in may be a simulator.
         return PLACEHOLDER.search(self.container.image) is None or bool(self.accelerators)
+
+    @property
+    def _made_for_gpu(self) -> bool:
+        """An engine that runs on both: its image is built for a GPU, or its pod gets them from the
+        NVIDIA container runtime."""
+        if self.engine is None or self.engine.name == "simulator":
+            return False
+        tag = self.container.image.partition("@")[0].rpartition(":")[2].lower()
+        runtime = str(self.container.pod.spec.get("runtimeClassName") or "")
+        return _FOR_GPU.search(tag) is not None or runtime.startswith("nvidia")
 
     @property
     def _on_cpu(self) -> bool:
@@ -272,6 +301,10 @@ _GRAMMARS = {
 }  # fmt: skip
 """Engines whose images run them when arguments alone are given, and the names of their grammars."""
 _PORTS = {"triton": "http-port"}
+_FOR_GPU = re.compile(r"(?<![a-z0-9])(cuda|rocm|musa)")
+"""Tags of images that use a GPU, such as llama.cpp's server-cuda and ollama's 0.12-rocm."""
+_BEHIND = re.compile(r"(?<![&>|])&(?![&>])")
+"""What puts a program of a script in the background."""
 PLACEHOLDER = re.compile(r"\$[A-Za-z_{(]|\{\{|<[^<>\s][^<>]*>")
 """What somebody still has to fill in."""
 

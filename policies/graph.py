@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from functools import cached_property
 from typing import Any
 
+from policies.made import made_of
 from policies.model import Manifest
 from policies.pods import Pod
 from policies.tree import at, is_mapping, is_sequence, mapping, sequence, string_map, strings
@@ -114,14 +116,21 @@ class Graph:
         """One object; `namespace` is empty for kinds without one."""
         return self._named.get((kind, namespace, name))
 
+    def made(self, kind: str, namespace: str, name: str) -> bool:
+        """Whether a controller makes it of another object of the set."""
+        return not self._made.isdisjoint({(kind, namespace, name), (kind, "", name)})
+
+    @cached_property
+    def _made(self) -> frozenset[tuple[str, str, str]]:
+        return frozenset(found for item in self.items for found in made_of(item.manifest))
+
     def near(self, kind: str, namespace: str, name: str) -> str | None:
         """A name of that kind which looks like it."""
         key = (kind, namespace, name)
         if key not in self._looks:
             names = [i.name for i in self.of_namespace(kind, namespace)]
             close = get_close_matches(name, names, 3, 0.8)
-            # A prefix or suffix is what tools add: another name, and no slip.
-            self._looks[key] = next((o for o in close if not _extended(name, o)), None)
+            self._looks[key] = next((o for o in close if _slip(name, o)), None)
         return self._looks[key]
 
     @cached_property
@@ -164,10 +173,20 @@ class Graph:
         return frozenset((*pods, *others))
 
 
-def _extended(name: str, other: str) -> bool:
-    """Whether one name is the other with a part more."""
-    shorter, longer = sorted((name, other), key=len)
-    return longer.startswith(f"{shorter}-") or longer.endswith(f"-{shorter}")
+def _slip(name: str, other: str) -> bool:
+    """Whether one name may be a slip of the pen for the other: no part more or less, which tools
+    add, no other number, which tells copies apart, and no other word."""
+    first, second = (re.split(r"[-._]", text) for text in (name, other))
+    if re.sub(r"\D", "", name) != re.sub(r"\D", "", other):
+        return False
+    if len(first) != len(second):
+        return "".join(first) == "".join(second)
+    return all(_alike(a, b) for a, b in zip(first, second, strict=True) if a != b)
+
+
+def _alike(first: str, second: str) -> bool:
+    short = max(len(first), len(second)) <= 2
+    return short or SequenceMatcher(None, first, second).ratio() >= 0.7
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -113,9 +113,10 @@ class Inventory:
         if container.kind not in ("container", "sidecar"):
             return False
         if not container.pod.long_running:
-            # A pod that nobody starts again serves too, where a Service leads to it.
+            # A pod that nobody starts again serves too: where a Service leads to it, and where it
+            # waits for the server, and not for something that asks it.
             alone = container.pod.kind == "Pod" and program.mode == "server"
-            return alone and self._led_to(program)
+            return alone and (program.stays or self._led_to(program))
         if program.mode != "none":
             followed = program.mode == "member" and program.follows
             return program.mode == "server" or (followed and self._led_to(program))
@@ -138,8 +139,20 @@ class Inventory:
             return False
         if pod.role == "worker":
             return self._led_to(program)  # a rank like any other, until somebody asks it
-        # Node software serves when it opens a port.
-        return pod.kind != "DaemonSet" or bool(_ports(program))
+        # Node software, training and tests serve nobody as long as they open no port.
+        return bool(_ports(program)) or (pod.kind != "DaemonSet" and self._asked(program))
+
+    def _asked(self, program: Program) -> bool:
+        """Whether a Service leads to its pod, or a probe asks it."""
+        pod, spec = program.container.pod, program.container.spec
+        if any(spec.get(key) for key in ("startupProbe", "readinessProbe", "livenessProbe")):
+            return True
+        return any(
+            item.get("kind") == "Service"
+            and _namespace(item) == pod.namespace
+            and leads_to(string_map(mapping(item.get("spec")).get("selector")), pod)
+            for item in self.objects
+        )
 
     def _led_to(self, program: Program) -> bool:
         """Whether a Service leads to a port of the program."""

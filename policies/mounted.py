@@ -1,4 +1,5 @@
-"""Scripts that containers run, and files of options that engines read, out of ConfigMaps.
+"""What containers have from ConfigMaps: scripts that they run, files of options that engines
+read, and variables.
 
 What a container starts is often in no word of its own: `/scripts/start.sh` is a file that a
 ConfigMap of the same set holds. Its text is put where `sh -c` would have it, so that every rule
@@ -61,12 +62,34 @@ class Mounts:
 
     def seen(self, container: Container) -> Container:
         """The container with what it has from ConfigMaps, and with its script in its command."""
-        if not self.maps or not container.spec.get("volumeMounts"):
+        if not self.maps:
             return container
-        files = dict(self._files(container))
-        if not files:
-            return container
-        return _started(replace(container, files=files), files)
+        container = self._told(container)
+        files = dict(self._files(container)) if container.spec.get("volumeMounts") else {}
+        return _started(replace(container, files=files), files) if files else container
+
+    def _told(self, container: Container) -> Container:
+        """The container with the variables that it has from ConfigMaps."""
+        told, known = dict[str, str](), 0
+        for item in map(mapping, sequence(container.spec.get("envFrom"))):
+            texts = self._texts(container, item.get("configMapRef"))
+            prefix = item.get("prefix")
+            if texts is not None and (prefix is None or written(prefix)):
+                told |= {f"{prefix or ''}{key}": text for key, text in texts.items()}
+                known += 1
+        for item in map(mapping, sequence(container.spec.get("env"))):
+            ref = mapping(item.get("valueFrom")).get("configMapKeyRef")
+            name, key = str(item.get("name")), str(mapping(ref).get("key"))
+            texts = self._texts(container, ref)
+            # Its own list wins over envFrom, whether its value is in the set or not.
+            told.pop(name, None)
+            if texts is not None and key in texts:
+                told[name] = texts[key]
+        return replace(container, told=told, sources=known) if told or known else container
+
+    def _texts(self, container: Container, ref: object) -> Mapping[str, str] | None:
+        """The texts of a ConfigMap of the set; None where it holds none of that name."""
+        return self.maps.get((container.pod.namespace, str(mapping(ref).get("name"))))
 
     def _files(self, container: Container) -> Iterator[tuple[str, str]]:
         """Paths in the container, and the texts of the files."""

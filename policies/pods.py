@@ -58,6 +58,8 @@ _BATCH = frozenset(
     }
 )  # fmt: skip
 """Kinds whose pods end, or are not serving, besides every kind that is called …Job."""
+_SELECTING = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
+"""Kinds that the API server refuses without a selector."""
 _LISTS: tuple[tuple[ContainerKind, str], ...] = (
     ("init", "initContainers"),
     ("container", "containers"),
@@ -85,6 +87,10 @@ class Container:
     """Whatever completes it, its engine fetches the weights that it is given."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     """Texts that it has from ConfigMaps of the set, by path."""
+    told: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables that it has from ConfigMaps of the set, by `envFrom` and by `configMapKeyRef`."""
+    sources: int = 0
+    """How many of its `envFrom` are ConfigMaps of the set."""
     script: str = ""
     """Path of the one that its command runs, and that `spec` has in place of it."""
 
@@ -121,16 +127,25 @@ class Container:
 
     @cached_property
     def env(self) -> dict[str, str | None]:
-        """Variables by name; None where the value comes from elsewhere."""
-        found: dict[str, str | None] = {}
+        """Variables by name; None where the value comes from what the set does not hold."""
+        found: dict[str, str | None] = dict(self.told)
         for item in sequence(self.spec.get("env")):
             entry = mapping(item)
-            value = unread(entry, "value")
-            elsewhere = "valueFrom" in entry or isinstance(value, Unknown)
-            found[str(entry.get("name"))] = (
-                None if elsewhere else "" if value is None else expanded(str(value), found)
-            )
+            name, value = str(entry.get("name")), unread(entry, "value")
+            if "valueFrom" in entry:
+                refers = "configMapKeyRef" in mapping(entry["valueFrom"])
+                found[name] = self.told.get(name) if refers else None
+            elif isinstance(value, Unknown):
+                found[name] = None
+            else:
+                found[name] = "" if value is None else expanded(str(value), found)
         return found
+
+    @property
+    def open_env(self) -> bool:
+        """Whether it may have variables that the set does not hold."""
+        sources = sequence(self.spec.get("envFrom"))
+        return bool(sources) and len(sources) != self.sources
 
     def literals(self) -> Iterator[tuple[int, str, str]]:
         """Position, name and value of each variable whose value is written down."""
@@ -221,6 +236,14 @@ class Pod:
                 self, "container", made.path, made.spec, True, elsewhere=made.elsewhere,
                 asked=made.whole, fetches=made.fetches,
             )  # fmt: skip
+
+    @cached_property
+    def patch(self) -> bool:
+        """Its object is a part of one, as Kustomize puts them together: it selects no pods, and no
+        container of it names an image. What is absent from it says nothing."""
+        if self.kind not in _SELECTING or "selector" in mapping(self.object.get("spec")):
+            return False
+        return all("image" not in container.spec for container in self.containers)
 
     @property
     def custom(self) -> bool:

@@ -61,7 +61,11 @@ def data() -> dict[str, Any]:
 def descend(value: object, path: Place) -> Any:
     """What stands at a path of an object; None where nothing does."""
     for part in path:
-        value = sequence(value)[part] if isinstance(part, int) else mapping(value).get(part)
+        if isinstance(part, int):
+            items = sequence(value)
+            value = items[part] if part < len(items) else None
+        else:
+            value = mapping(value).get(part)
     return value
 
 

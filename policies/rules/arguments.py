@@ -382,7 +382,8 @@ def _values(container: Container) -> Iterator[tuple[Path, str]]:
 def undefined(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
         container = program.container
-        if container.pod.custom or container.spec.get("envFrom"):
+        # What a tool or a controller completes may get variables of what it is put together with.
+        if container.pod.custom or container.open_env or container.completed:
             continue
         for path, word in _words(program):
             for name in _KUBERNETES.findall(word):

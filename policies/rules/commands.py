@@ -25,7 +25,9 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         if script is None or container.kind == "init" or _passed_on(program):
             continue
         if program.engine is not None:
-            found = _problem(program, script)
+            # A job that starts an engine for itself drains no stream when it is stopped.
+            stays = container.pod.long_running or inventory.serves(program)
+            found = _problem(program, script) if stays else None
         else:
             found = _of_another(program, script) if _stays(inventory, program) else None
         if found is None:

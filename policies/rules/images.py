@@ -64,7 +64,7 @@ def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
 def _images(inventory: Inventory) -> Iterator[_Image]:
     for program in inventory.programs:
         container = program.container
-        if container.pod.custom and "image" not in container.spec:
+        if (container.pod.custom or container.pod.patch) and "image" not in container.spec:
             continue
         path = container.field("image")
         value = container.spec.get("image")

@@ -42,7 +42,7 @@ def _find(inventory: Inventory, context: Context) -> Iterator[Violation]:
                 "remove hostNetwork, or guard its ports with the node's firewall",
                 "warning",
             )
-        elif pod.kind in _TEMPLATES or (pod.made is not None and pod.made.bare):
+        elif pod.kind in _TEMPLATES or pod.patch or (pod.made is not None and pod.made.bare):
             continue  # what is made of them is judged
         elif pod.namespace not in context.platform_namespaces:
             yield from _uncovered(pod, policies.get(pod.namespace, []))

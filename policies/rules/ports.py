@@ -73,7 +73,7 @@ def probe_port(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         served = program.port
         if not number or served is None or number == served or program.mode != "server":
             continue
-        if number in _others(program) or _opens(program, number):
+        if number in _others(program) or _opens(program, number, f"/{request.get('path') or ''}"):
             continue
         yield about(
             program, path,
@@ -82,16 +82,21 @@ def probe_port(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         )  # fmt: skip
 
 
-def _opens(program: Program, number: int) -> bool:
-    """Another server of the same container may listen there."""
+def _opens(program: Program, number: int, path: str = "") -> bool:
+    """Another server of the same container may listen there, and answer a path."""
     if program.engine is None or program.line.engine is None:
         return True
+    if program.engine.name == "triton":
+        # It opens these by itself; health is on neither.
+        given = [program.line.value(name) for name in ("grpc-port", "metrics-port")]
+        others = [given[0] or 8001, given[1] or 8002]
+        return number in others and "/v2/health" not in path
     words = program.line.words
     text = " ".join(words)
     return (
         bool(re.search(rf"(?<!\d){number}(?!\d)", text))
         or any(value == str(number) for value in program.container.env.values())
-        or program.engine.name in ("triton", "nim")
+        or program.engine.name == "nim"
     )
 
 

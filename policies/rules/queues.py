@@ -54,7 +54,8 @@ def queue_coverage(inventory: Inventory, _context: Context) -> Iterator[Violatio
         for container in pod.containers:
             resources = mapping(container.spec.get("resources"))
             for side in ("requests", "limits"):
-                missing = sorted(set(mapping(resources.get(side))) - covered)
+                asked = set(mapping(resources.get(side))) - covered
+                missing = sorted(n for n in asked if not _converted(inventory, str(n), covered))
                 if missing and covered:
                     yield Violation(
                         pod.index,
@@ -212,6 +213,23 @@ def _reclaimed(inventory: Inventory) -> Iterator[Violation]:
                 "set reclaimWithinCohort: LowerPriority, or give serving's queue the quota that it "
                 "uses",
             )
+
+
+def _converted(inventory: Inventory, name: str, covered: set[str]) -> bool:
+    """Whether Kueue may count another resource for this one, or none.
+
+    `resources.transformations` and `excludeResourcePrefixes` of its configuration say so, which
+    is a text of the set; or a name that the queue covers for it, as total-gpucores for the
+    gpucores of HAMi's GPUs (https://kueue.sigs.k8s.io/docs/tasks/run/using_hami/, read 2026-12-01).
+    """
+    domain, _, own = name.rpartition("/")
+    if own and any(o.startswith(f"{domain}/") and o.endswith(f"-{own}") for o in covered):
+        return True
+    return any(
+        name in text and "kind: Configuration" in text
+        for item in inventory.graph.of_kind("ConfigMap")
+        for text in string_map(item.manifest.get("data")).values()
+    )
 
 
 def _cohort(queue: Item) -> str:

@@ -31,6 +31,8 @@ def _surge(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         pod = program.container.pod
         if not program.accelerators or pod.index in seen:
             continue
+        if pod.patch and at(pod.object, "spec", "strategy") is None:
+            continue
         seen.add(pod.index)
         if pod.kind == "Deployment":
             yield from _deployment(program)

@@ -153,7 +153,8 @@ def absent(
     controllers and people make too counts only where the set holds one that nobody uses.
     """
     graph = inventory.graph
-    if graph.find(kind, namespace, name) is not None or not name or _PLACEHOLDER.search(name):
+    there = graph.find(kind, namespace, name) is not None or graph.made(kind, namespace, name)
+    if there or not name or _PLACEHOLDER.search(name):
         return None
     if namespace in context.platform_namespaces or namespace.startswith("kube-"):
         return None
@@ -190,6 +191,10 @@ def hub_model(program: Program) -> str | None:
 
 
 def model_flag(program: Program) -> Path:
-    """Where the weights are named."""
-    model = str(program.line.model)
-    return _place(program, lambda word: model in word)
+    """Where the weights are named: a word, or the variables where none of them does."""
+    model, spec = str(program.line.model), program.container.spec
+    place = _place(program, lambda word: model in word)
+    told = model in program.container.told.values()
+    if told and not any(model in str(word) for _, word in placed_words(spec)):
+        return ("envFrom",) if spec.get("envFrom") else ("env",)
+    return place

@@ -618,8 +618,10 @@ def _without_grammar(inventory: Inventory) -> Iterator[Violation]:
 
 
 _BY_TOOL = re.compile(
-    r"\b(?:hf|huggingface-cli)\s+download\s+(?P<named>[\w.-]+/[\w.-]+)(?P<rest>[^\n;&|]*)"
-    r"|\bsnapshot_download\(\s*(?:repo_id\s*=\s*)?[\"'](?P<called>[\w.-]+/[\w.-]+)[\"'](?P<more>[^)]*)"
+    r"\b(?:hf|huggingface-cli)\s+download\s+(?P<named>[\w.-]+/[\w.-]+|[\"']?\$\{?\w+\}?[\"']?)"
+    r"(?P<rest>[^\n;&|]*)"
+    r"|\b(?:snapshot|hf_hub)_download\(\s*(?:repo_id\s*=\s*)?"
+    r"(?P<called>[\"'][\w.-]+/[\w.-]+[\"']|[A-Za-z_][\w.]*(?=\s*,))(?P<more>[^)]*)"
     r"|https://huggingface\.co/(?P<addressed>[\w.-]+/[\w.-]+)/resolve/(?P<branch>[\w.-]+)/"
 )
 """The hub's own tools: huggingface/huggingface_hub docs/source/en/guides/{cli,download}.md; and
@@ -632,12 +634,13 @@ def _fetched_by_tools(inventory: Inventory) -> Iterator[Violation]:
         container = program.container
         text = program.line.script or program.command.text
         for match in _BY_TOOL.finditer(text.replace("\\\n", " ")):
-            model = match["named"] or match["called"] or match["addressed"]
+            model = (match["named"] or match["called"] or match["addressed"]).strip("\"'")
             rest = match["rest"] or match["more"] or ""
             if "revision" in rest or "repo-type" in rest or "repo_type" in rest:
                 continue
+            named = model if "/" in model or "$" in model else f"what {model} names"
             what, remedy = (
-                f"{model} without a revision",
+                f"{named} without a revision",
                 ("give the commit that the hub shows: --revision COMMIT, or revision= in Python"),
             )
             if match["addressed"]:
@@ -752,6 +755,8 @@ def ephemeral_limit(inventory: Inventory, _context: Context) -> Iterator[Violati
                 continue
             if mapping(empty).get("medium") == "Memory" or path == "/dev/shm":
                 continue
+            if not _is_filled(container.pod, str(mapping(volume).get("name"))):
+                continue
             position = next(
                 n
                 for n, v in enumerate(sequence(container.pod.spec.get("volumes")))
@@ -764,6 +769,15 @@ def ephemeral_limit(inventory: Inventory, _context: Context) -> Iterator[Violati
                 "sizeLimit",
                 "set sizeLimit, or limit ephemeral-storage of the container",
             )
+
+
+def _is_filled(pod: Pod, volume: str) -> bool:
+    """Whether a container of the pod may write into a volume."""
+    return any(
+        mapping(mount).get("name") == volume and mapping(mount).get("readOnly") is not True
+        for container in pod.containers
+        for mount in sequence(container.spec.get("volumeMounts"))
+    )
 
 
 # --- hardened images -----------------------------------------------------------

@@ -15,6 +15,7 @@ from tokenworks.errors import UsageError
 
 TWO = "apiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: Pod\n"
 POD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n"
+CONFIG = POD.replace("Pod", "ConfigMap")
 
 
 def read(*paths: Path | str, stdin: bytes = b"") -> Reading:
@@ -60,8 +61,8 @@ GOOD: dict[str, tuple[str, bytes, list[str]]] = {
     ),
     "git's words in text": (
         "a.yaml",
-        f"{POD}data:\n  text: |\n    Title\n    =======\n    <<<<<<< not a conflict\n".encode(),
-        ["Pod"],
+        f"{CONFIG}data:\n  text: |\n    Title\n    =======\n    <<<<<<< not a conflict\n".encode(),
+        ["ConfigMap"],
     ),
 }  # fmt: skip
 
@@ -125,7 +126,12 @@ BAD: dict[str, tuple[bytes, str, int | None, str]] = {
         9,
         "<secret>",
     ),
-    "quoted template": (POD.encode() + b'x: "{{ .Values.x }}"\n', "leftover", 5, "{{ .Values.x }}"),
+    "quoted template": (
+        POD.encode() + b'spec: {nodeName: "{{ .Values.x }}"}\n',
+        "leftover",
+        5,
+        "{{ .Values.x }}",
+    ),
     "no apiVersion": (b"kind: Pod\nmetadata: {}\n", "not-an-object", 1, "apiVersion is missing"),
     "misspelt kind": (b"apiVersion: v1\nKind: Pod\n", "not-an-object", 1, "kind is missing"),
     "kind of the wrong type": (b"apiVersion: v1\nkind: 3\n", "not-an-object", 2, "is no text"),

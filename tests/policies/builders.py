@@ -66,6 +66,7 @@ def deployment(spec: Object, **rest: Any) -> Object:
     body = {
         "strategy": rolling,
         "progressDeadlineSeconds": 1800,
+        "selector": {"matchLabels": LABELS},
         "template": _template(spec),
         **rest,
     }

@@ -443,13 +443,22 @@ def test_every_rule_reads_flags_as_the_engine_does(flag: str) -> None:
     assert "its shutdown timeout (300 s)" in finding.message
 
 
-def test_a_bare_pod_behind_a_service_serves_though_it_may_end() -> None:
-    container = engine(readinessProbe=None, lifecycle=None)
+_SERVED = frozenset({"readiness-probe", "drain"})
+
+
+def test_a_bare_pod_serves_though_it_may_end() -> None:
+    """Where a Service leads to it, and where the server is all that it waits for."""
+    alone = bare_pod(pod(engine(readinessProbe=None, lifecycle=None), restartPolicy="Never"))
+    assert {finding.rule for finding in said(alone, rules=_SERVED)} == _SERVED
+    script = "vllm serve /m --port 8000 & python3 ask.py"
+    tested = engine(command=["bash", "-c"], args=[script], readinessProbe=None, lifecycle=None)
     service = named("v1", "Service", spec={"selector": LABELS, "ports": [{"port": 8000}]})
-    made = bare_pod(pod(container, restartPolicy="Never"))
-    assert said(made, rules=frozenset({"readiness-probe", "drain"})) == []
-    both = said(made, service, rules=frozenset({"readiness-probe", "drain"}))
-    assert {finding.rule for finding in both} == {"readiness-probe", "drain"}
+    asks = {"name": "asks", "image": "curl", "command": ["curl", "localhost:8000/v1/models"]}
+    for containers in ([tested], [engine(readinessProbe=None, lifecycle=None), asks]):
+        made = bare_pod(pod(*containers, restartPolicy="Never"))
+        assert said(made, rules=_SERVED) == []
+        both = said(made, service, rules=_SERVED)
+        assert {finding.rule for finding in both} == _SERVED
 
 
 @pytest.mark.parametrize(

@@ -605,18 +605,32 @@ _TEMPLATED: Final = frozenset(
 """Kinds whose own controllers fill in templates."""
 
 
+_COMMENTED: Final = re.compile(r"(?m)^[ \t]*#.*$")
+"""A line of a script that nobody runs."""
+
+
 def _leftovers(item: Sourced, node: Node) -> Iterator[Finding]:
     """Template syntax and placeholders where they can only be an oversight."""
     kind = str(item.manifest.get("kind"))
     name = f"{kind} {_field(node, 'metadata', 'name') or '(no name)'}"
     templated = kind in _OPAQUE or kind in _TEMPLATED
     for path, scalar in () if templated else _scalars(node, ()):
-        if _pattern_of(path).search(scalar.text) or _is_asked(node, path, scalar.text):
-            text = masked(scalar.text)  # before it is cut short, when it could not be told
+        said = _COMMENTED.sub("", scalar.text) if {"command", "args"} & set(path) else scalar.text
+        if _pattern_of(path).search(said) or _is_asked(node, path, said):
+            # Before it is cut short, when a secret could not be told.
+            text = masked(_line_of(path, said))
             shown = text if len(text) <= 60 else f"{text[:57]}…"
             flaw = Flaw(scalar.line, path, f"a placeholder was left: {shown}", None,
                         "write the value, or render the template first")  # fmt: skip
             yield _finding(item.file, "leftover", flaw, name)
+
+
+def _line_of(path: FieldPath, text: str) -> str:
+    """The line of a script that holds the placeholder; all of any other text."""
+    lines = [line.strip() for line in text.splitlines()]
+    pattern = _pattern_of(path)
+    told = (line for line in lines if pattern.search(line) or _asks(line, whole=False))
+    return next(told, text) if len(lines) > 1 else text
 
 
 def _is_asked(node: Node, path: FieldPath, text: str) -> bool:

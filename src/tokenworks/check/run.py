@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import BinaryIO
 
 from policies import Context, Finding, Violation, evaluate
+from policies.servers import descend
 from tokenworks.check.read import Sourced, no_collection, read_paths
 from tokenworks.check.report import Report
 
@@ -20,9 +21,11 @@ def check_paths(paths: Sequence[str], stdin: BinaryIO, context: Context) -> Repo
     reading = read_paths(paths, stdin)
     order = {name: position for position, name in enumerate(_files(reading.objects))}
     left = {(f.file, f.line, f.field) for f in reading.findings if f.rule == "leftover"}
-    # What a rule says of a placeholder is that somebody left it: once is enough.
+    # What a rule says of a placeholder is that somebody left it: once is enough. A script is more.
     judged = [
-        f for f in _located(reading.objects, context) if (f.file, f.line, f.field) not in left
+        f
+        for f, script in _located(reading.objects, context)
+        if script or (f.file, f.line, f.field) not in left
     ]
     found = [*reading.findings, *judged]
     found.sort(
@@ -38,7 +41,8 @@ def _files(objects: Sequence[Sourced]) -> list[str]:
     return list(dict.fromkeys(item.file for item in objects))
 
 
-def _located(objects: Sequence[Sourced], context: Context) -> list[Finding]:
+def _located(objects: Sequence[Sourced], context: Context) -> list[tuple[Finding, bool]]:
+    """Each finding, and whether it is about a text of several lines."""
     # Lists are flattened by the reader, so a violation's index counts these objects.
     with no_collection():
         return [
@@ -51,12 +55,16 @@ def _located(objects: Sequence[Sourced], context: Context) -> list[Finding]:
         ]
 
 
-def _placed(found: Sequence[tuple[Violation, Finding]], item: Sourced | None) -> Iterator[Finding]:
+def _placed(
+    found: Sequence[tuple[Violation, Finding]], item: Sourced | None
+) -> Iterator[tuple[Finding, bool]]:
     """Findings of one object with file, line and column; those of a waiver have theirs."""
     if item is None:
-        yield from (finding for _, finding in found)
+        yield from ((finding, False) for _, finding in found)
         return
     places = item.places([violation.path for violation, _ in found])
-    for (_, finding), (line, column) in zip(found, places, strict=True):
+    for (violation, finding), (line, column) in zip(found, places, strict=True):
         placed = replace(finding, file=item.file, line=line, column=column)
-        yield placed if finding.file is None else finding
+        text = descend(item.manifest, violation.path)
+        script = isinstance(text, str) and "\n" in text.strip()
+        yield placed if finding.file is None else finding, script

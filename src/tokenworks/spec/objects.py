@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from tokenworks.spec.problems import FieldPath, Flaw, shown
 from tokenworks.spec.yamlsource import Mapping as MapNode
-from tokenworks.spec.yamlsource import Node, Scalar, line_of
+from tokenworks.spec.yamlsource import Node, Scalar, data_of, line_of
 from tokenworks.spec.yamlsource import Sequence as ListNode
 
 
@@ -122,6 +122,10 @@ def misshapen(node: Node, kind: str) -> Iterator[Flaw]:
     """Fields of another shape than an object of the kind has them, one by one."""
     yield from _of(node, _fields(kind), (), node)
     yield from _names(node)
+    data = data_of(node) if kind in _SPECS else None
+    if isinstance(data, dict):
+        for path, *words in _refused(cast("dict[str, Any]", data)):
+            yield _flaw(node, path, *words)
 
 
 @cache
@@ -139,6 +143,8 @@ def well_shaped(manifest: Mapping[str, Any]) -> bool:
     doubts may be right."""
     kind = str(manifest.get("kind"))
     meta: Any = manifest.get("metadata")
+    if kind in _SPECS and next(_refused(manifest), None) is not None:
+        return False
     return _suits(manifest, _fields(kind)) and (
         not isinstance(meta, dict)
         or all(_sound(cast("dict[str, Any]", meta).get(key)) for key in ("name", "namespace"))
@@ -159,6 +165,54 @@ def _suits(value: Any, shape: Shape) -> bool:
             _suits(item, shape.item) for item in cast("list[Any]", value)
         )
     return type(value) is _TYPES[shape]
+
+
+_TOP: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+_SELECTING: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
+_STARTED: Final = frozenset({"command", "args", "ports", "env", "readinessProbe"})
+
+
+def _refused(manifest: Mapping[str, Any]) -> Iterator[tuple[FieldPath, str, str, str]]:
+    """What the API server refuses of kinds with a spec, whose fields are known: fields beside it,
+    and a workload that does not select its own pods. A patch of a workload is none."""
+    for key in manifest.keys() - {*_TOP}:
+        remedy = "indent it below the field that it belongs to, such as spec, or remove it"
+        yield (str(key),), "found a field that no object has", ", ".join(_TOP), remedy
+    if manifest.get("kind") in _SELECTING and str(manifest.get("apiVersion")).startswith("apps/"):
+        yield from _unselected(_map(manifest.get("spec")))
+
+
+def _unselected(spec: Mapping[str, Any]) -> Iterator[tuple[FieldPath, str, str, str]]:
+    template = _map(spec.get("template"))
+    labels = _map(_map(template.get("metadata")).get("labels"))
+    selector = _map(spec.get("selector"))
+    wanted = _map(selector.get("matchLabels"))
+    if not selector and _is_whole(_map(template.get("spec")).get("containers")):
+        yield (
+            ("spec",), "found no selector", "a selector that the labels of the template fit",
+            "add selector.matchLabels, and the same labels to template.metadata.labels",
+        )  # fmt: skip
+    elif wanted and template and not wanted.items() <= labels.items() and "spec" in template:
+        missing = next(key for key, value in wanted.items() if labels.get(key) != value)
+        yield (
+            ("spec", "selector", "matchLabels", str(missing)),
+            f"found a label that the template does not have: {missing}",
+            "labels of template.metadata.labels", "add the label to the template, or correct it",
+        )  # fmt: skip
+
+
+def _is_whole(containers: object) -> bool:
+    """Whether a list of containers is all there is of them, and no patch."""
+    items = (
+        [_map(item) for item in cast("list[Any]", containers)]
+        if isinstance(containers, list)
+        else []
+    )
+    return bool(items) and all("image" in item and not _STARTED.isdisjoint(item) for item in items)
+
+
+def _map(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 _TYPES: Final = {Kind.TEXT: str, Kind.MAP: dict, Kind.LIST: list, Kind.NUMBER: int}

@@ -1,0 +1,318 @@
+"""Kinds of faults, and of false alarms, that public manifests showed: who is judged by what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from policies import Finding
+from tests.policies.builders import (
+    LABELS,
+    Object,
+    deployment,
+    engine,
+    found,
+    job,
+    named,
+    pod,
+)
+
+PLAIN = {"limits": {"memory": "64Gi"}}
+PROBES = ("startup-probe", "readiness-probe", "liveness-probe")
+
+
+def config(name: str, **data: str) -> Object:
+    return named("v1", "ConfigMap", metadata={"name": name, "namespace": "team-a"}, data=data)
+
+
+def object_of(group: str, kind: str, name: str, **rest: Any) -> Object:
+    return named(f"{group}/v1", kind, metadata={"name": name, "namespace": "team-a"}, **rest)
+
+
+# --- variables out of ConfigMaps ---------------------------------------------------
+
+
+def tgi(**changes: Any) -> Object:
+    """Text Generation Inference, whose flags are variables as well."""
+    bare = {"command": None, "args": None, "image": "ghcr.io/huggingface/text-generation-inference"}
+    return engine(**{**bare, "ports": [{"containerPort": 2080}], **changes})
+
+
+def test_variables_of_a_config_map_are_read() -> None:
+    settings = config("settings", PORT="2080", MODEL_ID="org/model")
+    from_all = tgi(envFrom=[{"configMapRef": {"name": "settings"}}])
+    assert found("container-port", settings, deployment(pod(from_all))) == []
+    (revision,) = found("model-revision", settings, deployment(pod(from_all)))
+    assert "serves org/model without a revision" in revision.message
+    assert revision.field.endswith(".envFrom")
+    key = {"configMapKeyRef": {"name": "settings", "key": "MODEL_ID"}}
+    one = tgi(env=[{"name": "MODEL_ID", "valueFrom": key}])
+    (revision,) = found("model-revision", settings, deployment(pod(one)))
+    assert revision.field.endswith(".env")
+    (port,) = found("container-port", settings, deployment(pod(one)))
+    assert "serves on port 80 and declares 2080" in port.message
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        [{"configMapRef": {"name": "elsewhere"}}],
+        [{"configMapRef": {"name": "settings"}}, {"secretRef": {"name": "keys"}}],
+        [{"configMapRef": {"name": "settings"}, "prefix": "TGI_"}, {"secretRef": {"name": "k"}}],
+    ],
+)
+def test_variables_of_who_knows_where_may_say_anything(sources: list[Object]) -> None:
+    settings = config("settings", HF_HUB_OFFLINE="1")
+    made = deployment(pod(tgi(envFrom=sources)))
+    assert found("container-port", settings, made) == []
+    assert found("undefined-variable", settings, made) == []
+
+
+def test_a_variable_of_its_own_wins_over_those_of_a_config_map() -> None:
+    settings, sources = config("settings", PORT="2080"), [{"configMapRef": {"name": "settings"}}]
+    own = tgi(envFrom=sources, env=[{"name": "PORT", "value": "81"}])
+    (port,) = found("container-port", settings, deployment(pod(own)))
+    assert "serves on port 81" in port.message
+    hidden = {"secretKeyRef": {"name": "keys", "key": "port"}}
+    own = tgi(envFrom=sources, env=[{"name": "PORT", "valueFrom": hidden}])
+    assert found("container-port", settings, deployment(pod(own))) == []
+
+
+def test_a_prefix_is_put_before_the_names() -> None:
+    settings = config("settings", ORT="2080")
+    made = tgi(envFrom=[{"configMapRef": {"name": "settings"}, "prefix": "P"}])
+    assert found("container-port", settings, deployment(pod(made))) == []
+
+
+def test_a_variable_is_missing_where_all_of_them_are_in_the_set() -> None:
+    sources = [{"configMapRef": {"name": "settings"}}]
+    made = engine(args=["--model", "/m", "--port", "$(PROT)"], envFrom=sources)
+    (name,) = found("undefined-variable", config("settings", PORT="1"), deployment(pod(made)))
+    assert "$(PROT)" in name.message
+    assert found("undefined-variable", config("settings", PROT="1"), deployment(pod(made))) == []
+
+
+# --- names that look alike -----------------------------------------------------------
+
+
+def reading(name: str, *others: Object) -> list[Finding]:
+    source = {"name": "c", "secret": {"secretName": name}}
+    return found("missing-config", deployment(pod(engine(), volumes=[source])), *others)
+
+
+def secret(name: str) -> Object:
+    return object_of("", "Secret", name) | {"apiVersion": "v1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("hf-token", "hf-tokens"), ("hf-token", "hftoken"), ("hf-tokne", "hf-token"),
+     ("webhook-conf", "webhook-config")],
+)  # fmt: skip
+def test_a_slip_in_a_name(name: str, other: str) -> None:
+    (slip,) = reading(name, secret(other))
+    assert (slip.severity, f"did you mean {other}?" in slip.message) == ("error", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("cluster-config", "cluster-job-config"), ("webhook-server-cert", "webhook-server-secret"),
+     ("cache-0", "cache-1"), ("llama-8b-token", "llama-70b-token")],
+)  # fmt: skip
+def test_another_name_is_no_slip(name: str, other: str) -> None:
+    assert [
+        finding for finding in reading(name, secret(other)) if "did you mean" in finding.message
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "name", "spec"),
+    [
+        ("cert-manager.io", "Certificate", "x", {"secretName": "hf-token"}),
+        ("external-secrets.io", "ExternalSecret", "x", {"target": {"name": "hf-token"}}),
+        ("external-secrets.io", "ExternalSecret", "hf-token", {}),
+        ("bitnami.com", "SealedSecret", "hf-token", {}),
+        ("secrets.hashicorp.com", "VaultStaticSecret", "x", {"destination": {"name": "hf-token"}}),
+        ("secrets-store.csi.x-k8s.io", "SecretProviderClass", "x",
+         {"secretObjects": [{"secretName": "hf-token"}]}),
+        ("onepassword.com", "OnePasswordItem", "hf-token", {}),
+        ("isindir.github.com", "SopsSecret", "x", {"secretTemplates": [{"name": "hf-token"}]}),
+        ("secrets.infisical.com", "InfisicalSecret", "x",
+         {"managedSecretReference": {"secretName": "hf-token"}}),
+    ],
+)  # fmt: skip
+def test_secrets_that_controllers_make_are_there(
+    group: str, kind: str, name: str, spec: Object
+) -> None:
+    maker = object_of(group, kind, name, spec=spec)
+    assert reading("hf-token", secret("hf-tokens"), maker) == []
+    assert reading("hf-tokem", secret("hf-tokens"), maker) != []
+    elsewhere = {**maker, "metadata": {"name": name, "namespace": "team-b"}}
+    assert reading("hf-token", secret("hf-tokens"), elsewhere) != []
+
+
+# --- what is no engine, and what is one ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["quay.io/x/gradio-rag-vllm-pgvector", "x/vllm-optimizer-backend", "x/vllm-chatbot",
+     "x/streamlit-vllm", "x/vllm-mcp", "x/langchain-vllm-app"],
+)  # fmt: skip
+def test_programs_that_ask_an_engine_are_none(image: str) -> None:
+    made = deployment(pod(engine(image=image, command=None, args=None, resources=PLAIN)))
+    assert found("gpu-limits", made) == []
+
+
+@pytest.mark.parametrize(
+    "image", ["registry.example/nvcr.io/nim/meta/llama3-8b", "example.com/nim/meta/llama3-8b"]
+)
+def test_a_nim_of_a_mirror_is_one(image: str) -> None:
+    made = engine(image=f"{image}:1.0", command=None, args=None, readinessProbe=None)
+    assert found("readiness-probe", deployment(pod(made))) != []
+
+
+@pytest.mark.parametrize("tool", ["list-model-profiles", "download-to-cache", "create-model-store"])
+def test_tools_of_a_nim_need_no_gpu(tool: str) -> None:
+    image = "nvcr.io/nim/meta/llama3-8b:1.0"
+    made = pod(engine(image=image, command=None, args=[tool], resources=PLAIN))
+    assert found("gpu-limits", job(made)) == []
+    assert found("service-links", job(made)) == []
+
+
+@pytest.mark.parametrize(
+    ("image", "changes", "gpu"),
+    [
+        ("ghcr.io/ggml-org/llama.cpp:server-cuda", {}, True),
+        ("ghcr.io/ggml-org/llama.cpp:server-cuda13", {}, True),
+        ("ollama/ollama:0.12-rocm", {}, True),
+        ("ollama/ollama:0.12", {"runtimeClassName": "nvidia"}, True),
+        ("ollama/ollama:0.12", {}, False),
+        ("ghcr.io/ggml-org/llama.cpp:server", {}, False),
+        ("ghcr.io/llm-d/llm-d-inference-sim:v0.5", {"runtimeClassName": "nvidia"}, False),
+    ],
+)
+def test_engines_that_run_on_both_need_a_gpu_where_they_are_made_for_one(
+    image: str, changes: Object, gpu: bool
+) -> None:
+    made = engine(image=image, command=None, args=None, resources=PLAIN)
+    assert bool(found("gpu-limits", deployment(pod(made, **changes)))) == gpu
+
+
+def unknown(**changes: Any) -> Object:
+    gone = dict.fromkeys((*("startupProbe", "readinessProbe", "livenessProbe"), "lifecycle"))
+    base = {"image": "x/train:1", "command": ["python", "train.py"], "args": None, "ports": None}
+    return engine(**{**base, **gone, **changes})
+
+
+def test_a_program_with_a_gpu_serves_where_somebody_may_ask_it() -> None:
+    alone = deployment(pod(unknown()))
+    leads = named("v1", "Service", spec={"selector": LABELS, "ports": [{"port": 80}]})
+    opens = deployment(pod(unknown(ports=[{"containerPort": 80}])))
+    for rule in PROBES:
+        assert found(rule, alone) == []
+        assert found(rule, alone, leads) != []
+        assert found(rule, opens) != []
+
+
+def test_an_engine_of_a_job_drains_nothing() -> None:
+    script = "vllm serve /m & sleep 60; python3 bench.py"
+    made = pod(engine(command=["bash", "-c"], args=[script]))
+    assert found("shell-pid1", deployment(made)) != []
+    assert found("shell-pid1", job(made)) == []
+
+
+# --- parts of objects --------------------------------------------------------------
+
+
+def test_what_is_absent_from_a_patch_says_nothing() -> None:
+    limits = {"name": "engine", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    spec = {"template": {"spec": {"containers": [limits]}}}
+    patch = named("apps/v1", "Deployment", spec=spec)
+    for rule in ("image-digest", "surge", "network-policy"):
+        assert found(rule, patch) == []
+        whole = {**patch, "spec": {**spec, "selector": {"matchLabels": LABELS}}}
+        assert found(rule, whole) != []
+    rolling = {"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}
+    assert found("surge", {**patch, "spec": {**spec, **rolling}}) != []
+    args = {"name": "engine", "args": ["--model", "$(MODEL)"]}
+    part = named("apps/v1", "Deployment", spec={"template": {"spec": {"containers": [args]}}})
+    assert found("undefined-variable", part) == []
+
+
+# --- ports of Triton, weights, queues --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("port", "path", "wrong"),
+    [
+        (8000, "/v2/health/ready", False),
+        (8002, "/v2/health/ready", True),
+        (8002, "/metrics", False),
+        (8003, "/v2/health/live", True),
+    ],
+)
+def test_triton_tells_its_health_on_one_of_its_ports(port: int, path: str, wrong: bool) -> None:
+    probe = {"httpGet": {"path": path, "port": port}, "timeoutSeconds": 5, "periodSeconds": 5}
+    made = engine(
+        image="nvcr.io/nvidia/tritonserver:24.04-py3", readinessProbe=probe, args=None,
+        command=["tritonserver", "--model-repository=/models"], startupProbe=None,
+        livenessProbe=None,
+    )  # fmt: skip
+    assert bool(found("probe-port", deployment(pod(made)))) == wrong
+
+
+def test_a_volume_that_nobody_fills_needs_no_limit() -> None:
+    mount = {"name": "models", "mountPath": "/models", "readOnly": True}
+    volume = {"name": "models", "emptyDir": {}}
+    reads = engine(volumeMounts=[mount])
+    assert found("ephemeral-limit", deployment(pod(reads, volumes=[volume]))) == []
+    fills = {"name": "get", "image": "x", "volumeMounts": [{**mount, "readOnly": False}]}
+    made = pod(reads, volumes=[volume], initContainers=[fills])
+    assert found("ephemeral-limit", deployment(made)) != []
+
+
+@pytest.mark.parametrize(
+    ("script", "what"),
+    [
+        ('hf_hub_download("org/model", "a.gguf")', "org/model"),
+        ("hf_hub_download(repo_id=repo, filename=f)", "what repo names"),
+        ("snapshot_download(repo_id, local_dir=d)", "what repo_id names"),
+        ('hf download "$MODEL_ID" --local-dir /m', "$MODEL_ID"),
+        ("huggingface-cli download ${MODEL}", "${MODEL}"),
+    ],
+)
+def test_tools_that_fetch_what_a_variable_names(script: str, what: str) -> None:
+    fetch = {"name": "fetch", "image": "x", "command": ["sh", "-c"], "args": [script]}
+    made = pod(engine(), initContainers=[fetch])
+    messages = [f.message for f in found("model-revision", deployment(made))]
+    assert f'init container "fetch" fetches {what} without a revision' in messages
+    pinned = script.replace(")", ", revision=r)") if ")" in script else f"{script} --revision $R"
+    made = pod(engine(), initContainers=[{**fetch, "args": [pinned]}])
+    assert not [f for f in found("model-revision", deployment(made)) if "fetches" in f.message]
+
+
+def queued(*covered: str, **resources: int) -> list[Object]:
+    limits = {key.replace("__", "/").replace("_", "."): n for key, n in resources.items()}
+    limits = {"nvidia.com/gpu": 1, "memory": "64Gi", **limits}
+    labels = {"kueue.x-k8s.io/queue-name": "queue"}
+    made = deployment(pod(engine(resources={"limits": limits})))
+    made["metadata"]["labels"] = labels
+    group = {"coveredResources": ["nvidia.com/gpu", "memory", "cpu", *covered], "flavors": []}
+    return [
+        made,
+        object_of("kueue.x-k8s.io", "LocalQueue", "queue", spec={"clusterQueue": "shared"}),
+        named("kueue.x-k8s.io/v1beta2", "ClusterQueue", metadata={"name": "shared"},
+              spec={"resourceGroups": [group]}),
+    ]  # fmt: skip
+
+
+def test_resources_that_kueue_counts_as_others() -> None:
+    asked = {"nvidia.com/gpucores": 30}
+    assert found("queue-coverage", *queued(**asked)) != []
+    assert found("queue-coverage", *queued("nvidia.com/total-gpucores", **asked)) == []
+    assert found("queue-coverage", *queued("nvidia.com/total-gpumem", **asked)) != []
+    text = "kind: Configuration\nresources:\n  transformations:\n  - input: nvidia.com/gpucores\n"
+    settings = config("kueue-manager-config", **{"controller_manager_config.yaml": text})
+    assert found("queue-coverage", *queued(**asked), settings) == []
