@@ -320,7 +320,11 @@ _COMPONENTS = ("predictor", "transformer", "explainer")
 def _made(manifest: Manifest) -> Iterator[tuple[Path, Made]]:
     """Containers outside of lists: the path that stands for their pod, and what they are."""
     for path, single in _singles(manifest):
-        yield path, Made(single, _single(descend(manifest, single), str(single[-1])))
+        spec = _single(descend(manifest, single), str(single[-1]))
+        if manifest.get("kind") in DYNAMO and "resources" not in spec:
+            yield path, _of_component(manifest, single, spec)
+        else:
+            yield path, Made(single, spec)
     own = list(described(manifest))
     yield from ((made.path, made) for made in own)
     kind = manifest.get("kind")
@@ -356,6 +360,41 @@ def _components(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Path]]:
         if is_mapping(pod.get("mainContainer")):
             path = (*home, "extraPodSpec")
             yield path, (*path, "mainContainer")
+
+
+def _of_component(manifest: Manifest, path: Path, spec: Mapping[str, Any]) -> Made:
+    """The main container of a component of Dynamo's, with the resources that stand beside its pod.
+
+    `gpu` counts `gpuType`, nvidia.com/gpu where nothing is said, and `custom` holds others: ai-
+    dynamo/dynamo, deploy/operator/api/v1alpha1 (ResourceItem), read 2026-12-01. What several nodes
+    get is left open.
+    """
+    home = path[:-2]
+    component = mapping(descend(manifest, home))
+    given = mapping(component.get("resources"))
+    if not given or component.get("multinode") is not None:
+        return Made(path, spec)
+    resources, places = dict[str, Any](), dict[Path, Path]({("resources",): (*home, "resources")})
+    for side in ("limits", "requests"):
+        item = mapping(given.get(side))
+        own = {key: item[key] for key in ("cpu", "memory") if key in item}
+        gpu = str(item.get("gpuType") or "nvidia.com/gpu")
+        if "gpu" in item:
+            own[gpu] = item["gpu"]
+            places["resources", side, gpu] = (*home, "resources", side, "gpu")
+        resources[side] = {**own, **mapping(item.get("custom"))}
+    # The operator sets the limit of GPUs where only a request is written.
+    resources["limits"] = {
+        **{key: value for key, value in resources["requests"].items() if is_extended(key)},
+        **resources["limits"],
+    }
+    claims = {"claims": given["claims"]} if "claims" in given else {}
+    return Made(path, {**spec, "resources": {**resources, **claims}}, places)
+
+
+def is_extended(resource: str) -> bool:
+    """Whether a resource is one that a device plugin brings: domain/name."""
+    return "/" in resource
 
 
 def _single(spec: object, key: str) -> Mapping[str, Any]:

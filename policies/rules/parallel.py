@@ -154,6 +154,19 @@ def idle_gpus(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             f"uses {ranks} of its {gpus} GPUs ({_product(world)})",
             f"set the tensor parallelism to {gpus}, or ask for {ranks}",
         )
+    for program in inventory.programs:
+        routes = program.engine is None and _ROUTES.search(program.command.text)
+        if routes and program.accelerators and program.container.kind == "container":
+            yield about(
+                program,
+                ("resources", "limits"),
+                f"holds {program.accelerators[0]} and runs {routes[0]}, which computes nothing",
+                "ask for no GPU",
+            )
+
+
+_ROUTES = re.compile(r"\bdynamo\.(frontend|planner|router)\b|\bsglang_router\.launch_router\b")
+"""Programs that lead requests to engines, or count them."""
 
 
 @rule(

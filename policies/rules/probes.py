@@ -13,7 +13,7 @@ from policies.engines import Program
 from policies.inventory import Inventory
 from policies.model import Context, Path, Rule, Severity, Violation
 from policies.pods import DYNAMO, descend
-from policies.tree import integer, is_mapping, mapping, sequence
+from policies.tree import at, integer, is_mapping, mapping, sequence
 from tokenworks.catalog.commandline import grammars
 
 _LINK = (
@@ -81,7 +81,8 @@ def _find(kind: str, inventory: Inventory, _context: Context) -> Iterator[Violat
         key = f"{kind}Probe"
         probe = _Probe(program, key, mapping(program.container.spec.get(key)))
         if not any(handler in probe.spec for handler in _HANDLERS):
-            if not program.container.completed and not _ready_at_once(program, kind):
+            absent = not program.container.completed or _nobody_adds(inventory, probe)
+            if absent and not _ready_at_once(program, kind):
                 yield _missing(probe, kind)
             continue
         yield from _lies(probe, kind)
@@ -90,6 +91,29 @@ def _find(kind: str, inventory: Inventory, _context: Context) -> Iterator[Violat
         # Dynamo's operator probes what it starts, unless somebody writes other probes.
         if program.container.pod.kind in DYNAMO and not inventory.serves(program):
             yield from _instead_of_dynamos(program, kind)
+
+
+_RUNTIMES = frozenset({"ServingRuntime", "ClusterServingRuntime"})
+
+
+def _nobody_adds(inventory: Inventory, probe: _Probe) -> bool:
+    """Whether a container of a KServe runtime stays without a probe: no InferenceService of the set
+    that names the runtime brings one, and there is one.
+
+    KServe merges the fields of `predictor.model` into the runtime's container; a readiness probe
+    it may add by itself (kserve/kserve pkg/controller/v1beta1/inferenceservice, read 2026-12-01).
+    """
+    pod = probe.program.container.pod
+    if pod.kind not in _RUNTIMES or probe.key == "readinessProbe":
+        return False
+    models = [
+        mapping(at(item.spec, "predictor", "model"))
+        for item in inventory.graph.of_kind("InferenceService")
+        if pod.kind == "ClusterServingRuntime" or item.namespace == pod.namespace
+    ]
+    name = at(pod.object, "metadata", "name")
+    using = [model for model in models if model.get("runtime") == name]
+    return bool(using) and not any(probe.key in model for model in using)
 
 
 def _instead_of_dynamos(program: Program, kind: str) -> Iterator[Violation]:

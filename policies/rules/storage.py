@@ -79,6 +79,8 @@ def claim_shared(inventory: Inventory, _context: Context) -> Iterator[Violation]
     yield from _held_twice(inventory)
     for item in inventory.graph.of_kind("NIMService"):
         yield from _nim_shared(inventory, item)
+    for item in inventory.graph.of_kind("ArksApplication"):
+        yield from _arks_shared(inventory, item)
 
 
 def _held_twice(inventory: Inventory) -> Iterator[Violation]:
@@ -117,6 +119,25 @@ def _nim_shared(inventory: Inventory, service: Item) -> Iterator[Violation]:
             path,
             f"runs up to {most} pods on one volume that is {mode}",
             "set volumeAccessMode: ReadWriteMany, with a storage class that has it",
+        )
+
+
+def _arks_shared(inventory: Inventory, application: Item) -> Iterator[Violation]:
+    """An ArksApplication and the claim of its ArksModel, which all of its pods mount: scitix/arks,
+    api/v1/arksmodel_types.go, read 2026-12-01."""
+    name = mapping(application.spec.get("model")).get("name")
+    model = inventory.graph.find("ArksModel", application.namespace, str(name))
+    claim = mapping(at(model.spec, "storage", "pvc", "spec") if model else None)
+    modes = strings(claim.get("accessModes"))
+    counts = [integer(application.spec.get(key), 1) or 1 for key in ("replicas", "size")]
+    most = counts[0] * counts[1]
+    if modes and most > 1 and all(mode.startswith("ReadWriteOnce") for mode in modes):
+        yield of_item(
+            application,
+            ("spec", "model", "name"),
+            f"runs {most} pods on one volume that is {modes[0]} (ArksModel {name})",
+            "set accessModes of the model's claim to ReadWriteMany, with a storage class that "
+            "has it",
         )
 
 
@@ -309,6 +330,8 @@ def _anywhere(program: Program) -> bool:
     return not program.plain and any(_may_hold(m) for m in _mounts(program.container))
 
 
+_OF_SYSTEM = re.compile(r"/(dev|proc|sys|etc|boot|run|var/run|lib|lib64|usr/lib)(/|$)")
+"""Folders that hold devices, settings and libraries."""
 _NO_DATA = frozenset({"configMap", "secret", "projected", "downwardAPI"})
 
 
@@ -316,7 +339,7 @@ def _may_hold(mount: _Mount) -> bool:
     """Whether weights may be kept in a mount."""
     volume = mapping(mount.volume)
     memory = mapping(volume.get("emptyDir")).get("medium") == "Memory"
-    return not (memory or mount.path == "/dev/shm" or _NO_DATA & volume.keys())
+    return not (memory or _OF_SYSTEM.match(mount.path) or _NO_DATA & volume.keys())
 
 
 def _at(program: Program, cache: str) -> str:
@@ -557,6 +580,7 @@ def model_revision(inventory: Inventory, _context: Context) -> Iterator[Violatio
     yield from _served_by_others(inventory)
     yield from _without_grammar(inventory)
     yield from _fetched_by_tools(inventory)
+    yield from _fetched_by_kthena(inventory)
     for program, model in _asking(inventory):
         if "revision" not in _options(program) or _on(program, *_MODELSCOPE):
             continue
@@ -650,6 +674,30 @@ def _fetched_by_tools(inventory: Inventory) -> Iterator[Violation]:
                 remedy = "write the commit that the hub shows: /resolve/COMMIT/"
             key = "args" if container.spec.get("args") else "command"
             yield about(program, (key,), f"fetches {what}", remedy)
+
+
+_KTHENA = re.compile(r"--source[= ](?P<model>[\w.-]+/[\w.-]+)(?=\s|$)")
+
+
+def _fetched_by_kthena(inventory: Inventory) -> Iterator[Violation]:
+    """Its downloader takes HF_REVISION: volcano-sh/kthena, python/kthena/downloader/app.py, read
+    2026-12-01."""
+    for program in inventory.programs:
+        container = program.container
+        name = container.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+        match = _KTHENA.search(" ".join(program.command.words))
+        if name != "downloader" or match is None or container.open_env:
+            continue
+        revision = container.env.get("HF_REVISION", "")
+        if revision is not None and not COMMIT.fullmatch(revision):
+            model = match["model"]
+            said = f"a branch of {model}: {revision}" if revision else f"{model} without a revision"
+            yield about(
+                program,
+                ("args",),
+                f"fetches {said}",
+                "set the variable HF_REVISION to the commit that the hub shows",
+            )
 
 
 def _served_by_others(inventory: Inventory) -> Iterator[Violation]:

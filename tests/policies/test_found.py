@@ -316,3 +316,116 @@ def test_resources_that_kueue_counts_as_others() -> None:
     text = "kind: Configuration\nresources:\n  transformations:\n  - input: nvidia.com/gpucores\n"
     settings = config("kueue-manager-config", **{"controller_manager_config.yaml": text})
     assert found("queue-coverage", *queued(**asked), settings) == []
+
+
+# --- words of controllers -----------------------------------------------------------------
+
+
+def arks(mode: str, replicas: int = 1, size: int = 1) -> list[Object]:
+    claim = {"name": "m", "spec": {"accessModes": [mode]}}
+    spec = {"replicas": replicas, "size": size, "model": {"name": "m"}, "runtime": "vllm"}
+    return [
+        object_of("arks.ai", "ArksModel", "m", spec={"storage": {"pvc": claim}}),
+        object_of("arks.ai", "ArksApplication", "a", spec=spec),
+    ]
+
+
+def test_a_claim_of_one_node_under_a_group_of_arks() -> None:
+    (group,) = found("claim-shared", *arks("ReadWriteOnce", size=2))
+    assert "runs 2 pods on one volume that is ReadWriteOnce (ArksModel m)" in group.message
+    assert found("claim-shared", *arks("ReadWriteOnce", replicas=2)) != []
+    assert found("claim-shared", *arks("ReadWriteOnce")) == []
+    assert found("claim-shared", *arks("ReadWriteMany", size=2)) == []
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ([], "fetches org/model without a revision"),
+        ([{"name": "HF_REVISION", "value": "main"}], "fetches a branch of org/model: main"),
+        ([{"name": "HF_REVISION", "value": "a" * 40}], None),
+        ([{"name": "HF_REVISION", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}], None),
+    ],
+)
+def test_what_kthenas_downloader_fetches(env: list[Object], said: str | None) -> None:
+    args = ["--source", "org/model", "--output-dir", "/m"]
+    get = {"name": "get", "image": "ghcr.io/volcano-sh/downloader:latest", "args": args, "env": env}
+    messages = [
+        finding.message
+        for finding in found("model-revision", deployment(pod(engine(), initContainers=[get])))
+        if "fetches" in finding.message
+    ]
+    assert messages == ([f'init container "get" {said}'] if said else [])
+    bucket = {**get, "args": ["--source", "s3://bucket/model", "--output-dir", "/m"]}
+    made = deployment(pod(engine(), initContainers=[bucket]))
+    assert not [f for f in found("model-revision", made) if "fetches" in f.message]
+
+
+def kserve(model: Object, name: str = "runtime", namespace: str = "team-a") -> list[Object]:
+    container = engine(name="kserve-container", startupProbe=None, livenessProbe=None)
+    runtime = object_of(
+        "serving.kserve.io", "ServingRuntime", "runtime", spec={"containers": [container]}
+    )
+    given = {"modelFormat": {"name": "vllm"}, "runtime": name, **model}
+    service = object_of(
+        "serving.kserve.io", "InferenceService", "m", spec={"predictor": {"model": given}}
+    )
+    service["metadata"]["namespace"] = namespace
+    return [runtime, service]
+
+
+@pytest.mark.parametrize("rule", ["startup-probe", "liveness-probe"])
+def test_probes_that_neither_a_runtime_nor_its_service_has(rule: str) -> None:
+    (absent,) = [f for f in found(rule, *kserve({})) if f.object.startswith("ServingRuntime")]
+    assert "kserve-container" in absent.message
+    key = rule.replace("-probe", "Probe")
+    probe = {"httpGet": {"path": "/health", "port": 8000}, "timeoutSeconds": 10}
+    for others in (kserve({key: probe}), kserve({}, name="another"), kserve({}, namespace="b")):
+        assert [f for f in found(rule, *others) if f.object.startswith("ServingRuntime")] == []
+    assert found(rule, kserve({})[0]) == []
+
+
+def graph(resources: Object, args: list[str], **component: Any) -> Object:
+    container = {"image": "nvcr.io/nvidia/ai-dynamo/vllm-runtime:0.6", "args": args,
+                 "command": ["python3", "-m", "dynamo.vllm"]}  # fmt: skip
+    service = {"resources": resources, "extraPodSpec": {"mainContainer": container}, **component}
+    spec = {"services": {"Worker": service}}
+    return named("nvidia.com/v1alpha1", "DynamoGraphDeployment", spec=spec)
+
+
+def test_dynamos_components_have_the_gpus_beside_their_pod() -> None:
+    args = ["--model", "org/model", "--tensor-parallel-size", "2"]
+    (size,) = found("world-size", graph({"limits": {"gpu": "1"}}, args))
+    assert "wants 2 GPUs (tensor 2) and its container has 1" in size.message
+    assert found("world-size", graph({"limits": {"gpu": "2"}}, args)) == []
+    assert found("world-size", graph({"requests": {"gpu": "1"}}, args)) != []
+    custom = {"limits": {"custom": {"amd.com/gpu": "1"}}}
+    assert found("world-size", graph(custom, args)) != []
+    other = {"limits": {"gpu": "1", "gpuType": "amd.com/gpu"}}
+    assert found("world-size", graph(other, args)) != []
+    spread = graph({"limits": {"gpu": "1"}}, args, multinode={"nodeCount": 2})
+    assert found("world-size", spread) == []
+
+
+def test_a_router_that_holds_a_gpu() -> None:
+    router = graph({"limits": {"gpu": "1"}}, [])
+    main = router["spec"]["services"]["Worker"]["extraPodSpec"]["mainContainer"]
+    main["command"] = ["python3", "-m", "dynamo.frontend"]
+    (idle,) = found("idle-gpus", router)
+    assert "holds nvidia.com/gpu and runs dynamo.frontend, which computes nothing" in idle.message
+    router["spec"]["services"]["Worker"]["resources"] = {"limits": {"cpu": "1"}}
+    assert found("idle-gpus", router) == []
+
+
+@pytest.mark.parametrize("path", ["/dev", "/var/run/x", "/etc/vllm", "/lib/modules"])
+def test_folders_of_the_system_keep_no_weights(path: str) -> None:
+    volume = {"name": "host", "hostPath": {"path": path}}
+
+    def mounted(at: str) -> list[Finding]:
+        mounts = [{"name": "host", "mountPath": at}]
+        args = ["--model", "org/model"]
+        made = engine(image="x/vllm:1", args=args, env=[], command=None, volumeMounts=mounts)
+        return found("weights-download", deployment(pod(made, volumes=[volume])))
+
+    assert mounted(path) != []
+    assert mounted("/data") == []
