@@ -10,7 +10,7 @@ from policies.engines import Program
 from policies.graph import Graph, Item
 from policies.inventory import Inventory
 from policies.model import Context, Path, Severity, Violation, rule
-from policies.pods import Container, Pod, own_labels
+from policies.pods import Container, Pod, descend, own_labels
 from policies.pools import labels_of, picker_of, ports_of
 from policies.rules.shared import INTERNAL, absent, instead, of_item, of_pod
 from policies.tree import at, mapping, sequence, string_map
@@ -298,13 +298,28 @@ def _shown(labels: Mapping[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
+_INJECTED = ("model.aibrix.ai/sidecar-injection", "dapr.io/enabled")
+"""Annotations by which a webhook adds a container: vllm-project/aibrix pkg/webhook/
+sidecar_injection.go, docs.dapr.io; read 2026-12-01."""
+
+
+def _gets_more(pod: Pod) -> bool:
+    """Whether a webhook adds a container to the pod."""
+    holders: list[object] = [pod.object, descend(pod.object, pod.path[:-1])]
+    return any(
+        at(holder, "metadata", "annotations", key) == "true"
+        for holder in holders
+        for key in _INJECTED
+    )
+
+
 def _declared(inventory: Inventory, pod: Pod) -> tuple[set[str], set[int], bool]:
     """Names and numbers of a pod's ports, and whether every container declares its own, or is an
     engine whose port is known."""
     known = {id(p.container.spec) for p in inventory.of_pod(pod) if _is_plain_server(p)}
     names: set[str] = set()
     numbers: set[int] = set()
-    complete = True
+    complete = not _gets_more(pod)
     for container in pod.containers:
         if container.kind in ("init", "ephemeral"):
             continue
@@ -329,7 +344,8 @@ def _is_plain_server(program: Program) -> bool:
 def _opens(program: Program, number: int) -> bool:
     """Whether a program may open a port that it does not declare: what it is told, or groups do."""
     told = [*program.line.words, *(value or "" for value in program.container.env.values())]
-    return number in INTERNAL or any(str(number) in text for text in told)
+    said = re.compile(rf"(?<!\d){number}(?!\d)")
+    return number in INTERNAL or any(said.search(text) for text in told)
 
 
 def _programs(inventory: Inventory, pod: Pod) -> list[Program]:
@@ -351,7 +367,9 @@ def listens(inventory: Inventory, pods: list[Pod], port: object) -> str | None:
     declared = {n for _, numbers, _ in facts for n in numbers}
     if number in served | declared or not all(complete for _, _, complete in facts):
         return None
-    if not declared and any(_opens(p, number) for pod in pods for p in _programs(inventory, pod)):
+    # A program that we do not know opens what it is told to, beside what it declares.
+    unsure = not declared or not _all_plain(inventory, pods)
+    if unsure and any(_opens(p, number) for pod in pods for p in _programs(inventory, pod)):
         return None
     known = declared or {port for port in served if port is not None}
     return f"its pods serve on {', '.join(map(str, sorted(known)))}"

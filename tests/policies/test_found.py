@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -429,3 +430,46 @@ def test_folders_of_the_system_keep_no_weights(path: str) -> None:
 
     assert mounted(path) != []
     assert mounted("/data") == []
+
+
+# --- ports and Secrets that are none ---------------------------------------------------------
+
+
+def led_to(port: int, *containers: Object, **annotations: str) -> list[Finding]:
+    made = deployment(pod(*containers))
+    given = {key.replace("__", "/").replace("_", "."): text for key, text in annotations.items()}
+    made["spec"]["template"]["metadata"]["annotations"] = given
+    ports = [{"port": 80, "targetPort": port}]
+    leads = named("v1", "Service", spec={"selector": LABELS, "ports": ports})
+    return found("service-port", made, leads)
+
+
+def test_a_port_that_a_program_is_told_to_open() -> None:
+    manager = {
+        "name": "manager", "image": "x/manager:1", "command": ["/manager"],
+        "ports": [{"containerPort": 9443}], "args": ["--metrics-bind-address=:8443"],
+    }  # fmt: skip
+    assert led_to(8443, manager) == []
+    assert led_to(8444, manager) != []
+    assert led_to(443, manager) != []
+
+
+def test_a_port_of_a_container_that_a_webhook_adds() -> None:
+    assert led_to(8080, engine()) != []
+    assert led_to(8080, engine(), **{"model.aibrix.ai/sidecar-injection": "true"}) == []
+    assert led_to(8080, engine(), **{"model.aibrix.ai/sidecar-injection": "false"}) != []
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "told"),
+    [
+        ("SIDECAR_IMAGE", "ghcr.io/org/plugin:v1.2", False),
+        ("SIDECAR_IMAGE", "s3cr3t", True),
+        ("TOKEN", "ghcr.io/org/plugin:v1.2", True),
+    ],
+)
+def test_the_name_of_an_image_is_no_secret(key: str, text: str, told: bool) -> None:
+    encoded = base64.b64encode(text.encode()).decode()
+    broken = f"{encoded[:6]}\n{encoded[6:]}\n"
+    for content in ({"stringData": {key: text}}, {"data": {key: encoded}}, {"data": {key: broken}}):
+        assert bool(found("plain-secret", {**secret("x"), **content})) == told
