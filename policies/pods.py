@@ -58,8 +58,10 @@ _BATCH = frozenset(
     }
 )  # fmt: skip
 """Kinds whose pods end, or are not serving, besides every kind that is called …Job."""
-_SELECTING = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
-"""Kinds that the API server refuses without a selector."""
+_WHOLE = frozenset(
+    {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "LeaderWorkerSet"}
+)
+"""Kinds whose containers the API server refuses without an image."""
 _LISTS: tuple[tuple[ContainerKind, str], ...] = (
     ("init", "initContainers"),
     ("container", "containers"),
@@ -239,11 +241,10 @@ class Pod:
 
     @cached_property
     def patch(self) -> bool:
-        """Its object is a part of one, as Kustomize puts them together: it selects no pods, and no
-        container of it names an image. What is absent from it says nothing."""
-        if self.kind not in _SELECTING or "selector" in mapping(self.object.get("spec")):
-            return False
-        return all("image" not in container.spec for container in self.containers)
+        """Its object is a part of one, as Kustomize puts them together: of a kind that the API
+        server refuses so, no container names an image. What is absent from it says nothing."""
+        whole = self.kind not in _WHOLE or self.custom
+        return not whole and all("image" not in container.spec for container in self.containers)
 
     @property
     def custom(self) -> bool:

@@ -91,8 +91,10 @@ def missing_config(inventory: Inventory, context: Context) -> Iterator[Violation
                 continue
             severity = absent(inventory, context, kind, pod.namespace, name)
             near = inventory.graph.near(kind, pod.namespace, name)
-            # Secrets are made outside Git: only one that is called nearly the same is meant.
-            if severity is None or (kind == "Secret" and near is None) or _made(name):
+            # Secrets are made outside Git, and what a controller makes pods of it may bring with
+            # them: only one that is called nearly the same is meant.
+            elsewhere = kind == "Secret" or pod.custom
+            if severity is None or (elsewhere and near is None) or _made(name):
                 continue
             yield Violation(
                 pod.index,

@@ -118,7 +118,12 @@ def _is_placeholder(value: object) -> bool:
     if not isinstance(value, str):
         return False
     text = value.strip()
-    return PLACEHOLDER.match(text) is not None or _TO_FILL_IN.fullmatch(text) is not None
+    asks = _TO_FILL_IN.fullmatch(text) or _ITS_NAME.fullmatch(text)
+    return PLACEHOLDER.match(text) is not None or asks is not None
+
+
+_ITS_NAME = re.compile(r"([A-Z]+_)+(TOKEN|KEY|SECRET|PASSWORD|CREDENTIALS?)")
+"""The name of a variable, which a script puts the credential in place of."""
 
 
 def _decoded(value: object) -> object:
@@ -217,7 +222,13 @@ def _is_literal(value: object) -> bool:
     """Text that is the credential itself. What a shape gives away is found already."""
     if not isinstance(value, str) or kind_of(value):
         return False
+    if _FILE.fullmatch(value):
+        return False
     return bool(value) and not value.startswith("$") and value.lower() not in _NOTHING
+
+
+_FILE = re.compile(r"(/[\w.-]+){2,}")
+"""A path, which says where a credential lies."""
 
 
 def _arguments(container: Container) -> Iterator[Violation]:

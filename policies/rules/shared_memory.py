@@ -31,7 +31,8 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             continue
         volume = _shm(container)
         if volume is None:
-            if program.needs_gpu and _ranks_share(program) and not container.completed:
+            shared = program.needs_gpu and _ranks_share(program) and not _by_compiler(program)
+            if shared and not container.completed:
                 yield Violation(
                     container.pod.index,
                     container.place(("volumeMounts",)),
@@ -41,6 +42,15 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
                 )
         else:
             yield from _volume(program, *volume)
+
+
+def _by_compiler(program: Program) -> bool:
+    """Whether ranks run on TPUs or Neuron devices, whose collectives a compiler puts on the chips:
+    they need no memory of the host for it."""
+    return bool(program.accelerators) and all(
+        name.startswith(("google.com/tpu", "aws.amazon.com/neuron"))
+        for name in program.accelerators
+    )
 
 
 def _computes(program: Program) -> bool:

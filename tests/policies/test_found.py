@@ -231,10 +231,12 @@ def test_what_is_absent_from_a_patch_says_nothing() -> None:
     limits = {"name": "engine", "resources": {"limits": {"nvidia.com/gpu": 1}}}
     spec = {"template": {"spec": {"containers": [limits]}}}
     patch = named("apps/v1", "Deployment", spec=spec)
+    named_one = {"template": {"spec": {"containers": [limits, {"name": "a", "image": "x:1"}]}}}
     for rule in ("image-digest", "surge", "network-policy"):
         assert found(rule, patch) == []
-        whole = {**patch, "spec": {**spec, "selector": {"matchLabels": LABELS}}}
-        assert found(rule, whole) != []
+        selects = {**patch, "spec": {**spec, "selector": {"matchLabels": LABELS}}}
+        assert found(rule, selects) == []
+        assert found(rule, {**patch, "spec": named_one}) != []
     rolling = {"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}
     assert found("surge", {**patch, "spec": {**spec, **rolling}}) != []
     args = {"name": "engine", "args": ["--model", "$(MODEL)"]}
@@ -473,3 +475,42 @@ def test_the_name_of_an_image_is_no_secret(key: str, text: str, told: bool) -> N
     broken = f"{encoded[:6]}\n{encoded[6:]}\n"
     for content in ({"stringData": {key: text}}, {"data": {key: encoded}}, {"data": {key: broken}}):
         assert bool(found("plain-secret", {**secret("x"), **content})) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("KAFKA_SASL_PASSWORD_LOCATION", "password", None),
+        ("KVC_PER_TOKEN", "2", None),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "/secret/gcp/key.json", None),
+        ("GH_TOKEN", "GITHUB_TOKEN", "a placeholder where a secret belongs"),
+        ("GH_TOKEN", "/aB3", "a secret in clear text"),
+        ("DB_PASSWORD", "hunter22", "a secret in clear text"),
+    ],
+)
+def test_what_is_called_like_a_secret(name: str, value: str, said: str | None) -> None:
+    made = engine(env=[{"name": name, "value": value}])
+    messages = [finding.message for finding in found("plain-secret", deployment(pod(made)))]
+    assert [said in message for message in messages if said] == ([True] if said else [])
+    assert len(messages) == (1 if said else 0)
+
+
+@pytest.mark.parametrize(
+    ("resource", "shared"),
+    [("nvidia.com/gpu", True), ("amd.com/gpu", True), ("google.com/tpu", False),
+     ("aws.amazon.com/neuron", False), ("aws.amazon.com/neuroncore", False)],
+)  # fmt: skip
+def test_ranks_that_meet_in_memory_of_the_host(resource: str, shared: bool) -> None:
+    args = ["--model", "/m", "--tensor-parallel-size", "2"]
+    made = engine(args=args, resources={"limits": {resource: 2, "memory": "64Gi"}})
+    assert bool(found("shared-memory", deployment(pod(made)))) == shared
+
+
+def test_what_an_operator_may_bring_with_its_pods() -> None:
+    volumes = [{"name": "c", "configMap": {"name": "seldon-kafka"}}]
+    spec = {"podSpec": pod({"name": "agent", "image": "x:1"}, volumes=volumes)}
+    custom = named("mlops.seldon.io/v1alpha1", "ServerConfig", spec=spec)
+    assert found("missing-config", custom, config("other")) == []
+    assert found("missing-config", custom, config("seldon-kafkas")) != []
+    plain = deployment(pod(engine(), volumes=volumes))
+    assert found("missing-config", plain, config("other")) != []

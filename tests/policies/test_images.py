@@ -43,10 +43,9 @@ def test_compliant(reference: str) -> None:
         ("nginx@", "malformed digest"),
         (f"Team/Nginx@{DIGEST}", "upper-case"),
         ("", "names no image"),
-        (None, "names no image"),
     ],
 )
-def test_violating(reference: str | None, says: str) -> None:
+def test_violating(reference: str, says: str) -> None:
     findings = found(RULE, image(reference))
     assert len(findings) == 1
     assert says in findings[0].message
