@@ -271,6 +271,12 @@ class Program:
         return PLACEHOLDER.search(self.container.image) is None or bool(self.accelerators)
 
     @property
+    def loads(self) -> bool:
+        """It is an engine that loads weights, with a GPU or on the CPU."""
+        serves = self.engine is not None and self.mode != "none" and self.engine.gpu
+        return self.needs_gpu or (serves and self._on_cpu)
+
+    @property
     def _made_for_gpu(self) -> bool:
         """An engine that runs on both: its image is built for a GPU, or its pod gets them from the
         NVIDIA container runtime."""
@@ -289,6 +295,16 @@ class Program:
             or (env.get("VLLM_TARGET_DEVICE") or "").lower() == "cpu"
             or "VLLM_CPU_KVCACHE_SPACE" in env
         )
+
+
+def engine_of(image: str) -> Engine | None:
+    """The engine that an image is of; vLLM's for those that Ray builds with it."""
+    facts, repository = _facts(), repository_of(image).lower()
+    if re.search(r"(^|/)ray-llm$", repository):
+        return engine_called("vllm")
+    if facts.other_image.search(repository):
+        return None
+    return next((engine for engine in facts.engines if engine.image.search(repository)), None)
 
 
 def engine_called(name: str) -> Engine:

@@ -239,6 +239,12 @@ class Pod:
                 asked=made.whole, fetches=made.fetches,
             )  # fmt: skip
 
+    @property
+    def of_knative(self) -> bool:
+        """Knative Serving makes it: without service links, and its proxy lets requests end
+        (knative.dev/docs/serving/configuration/config-defaults, knative/serving pkg/queue)."""
+        return str(self.object.get("apiVersion")).startswith("serving.knative.dev/")
+
     @cached_property
     def patch(self) -> bool:
         """Its object is a part of one, as Kustomize puts them together: of a kind that the API
@@ -367,13 +373,13 @@ def _of_component(manifest: Manifest, path: Path, spec: Mapping[str, Any]) -> Ma
     """The main container of a component of Dynamo's, with the resources that stand beside its pod.
 
     `gpu` counts `gpuType`, nvidia.com/gpu where nothing is said, and `custom` holds others: ai-
-    dynamo/dynamo, deploy/operator/api/v1alpha1 (ResourceItem), read 2026-12-01. What several nodes
-    get is left open.
+    dynamo/dynamo, deploy/operator/api/v1alpha1 (ResourceItem), read 2026-12-01. They are those of
+    one node.
     """
     home = path[:-2]
     component = mapping(descend(manifest, home))
     given = mapping(component.get("resources"))
-    if not given or component.get("multinode") is not None:
+    if not given:
         return Made(path, spec)
     resources, places = dict[str, Any](), dict[Path, Path]({("resources",): (*home, "resources")})
     for side in ("limits", "requests"):

@@ -357,6 +357,8 @@ def _liveness_timing(probe: _Probe) -> Iterator[Violation]:
             "too long for a quick one",
             "remove initialDelaySeconds and give the start-up time to startupProbe",
             "initialDelaySeconds",
+            # A preset may bring a startup probe, which waits already.
+            severity="warning" if probe.program.container.completed else None,
         )
     if window is None:
         return

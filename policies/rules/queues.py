@@ -82,6 +82,8 @@ def queue_label(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         # Kueue knows no RoleBasedGroup: only its pods can be queued, one by one.
         if pod.kind in ("Pod", "PodTemplate", "RoleBasedGroup") or len(pod.path) < 2:
             continue
+        if pod.of_knative:
+            continue  # its pods get the labels of the template, and of nothing else
         template = string_map(at(_template(pod), "metadata", "labels"))
         if _QUEUE in template and _QUEUE not in string_map(at(pod.object, "metadata", "labels")):
             yield Violation(

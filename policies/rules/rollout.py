@@ -122,7 +122,7 @@ def _drain(inventory: Inventory, _context: Context) -> Iterator[Violation]:
         grace = integer(pod.spec.get("terminationGracePeriodSeconds"), 30)
         hook = at(container.spec, "lifecycle", "preStop")
         if not mapping(hook):
-            if container.completed or _outlives_a_pause(container):
+            if container.completed or pod.of_knative or _outlives_a_pause(container):
                 continue
             yield Violation(
                 pod.index,

@@ -187,6 +187,10 @@ def scale_on_cpu(inventory: Inventory, _context: Context) -> Iterator[Violation]
                 )  # fmt: skip
 
 
+_AVERAGES = re.compile(r"^\s*avg\s*[({b]|\)\s*/\s*(scalar\s*\(\s*)?count\s*[({b]")
+"""A query that averages: over series, or by their number."""
+
+
 @rule(
     "metric-average",
     "warning",
@@ -202,7 +206,7 @@ def metric_average(inventory: Inventory, _context: Context) -> Iterator[Violatio
             entry = mapping(trigger)
             query = str(mapping(entry.get("metadata")).get("query") or "")
             kind = entry.get("metricType") or "AverageValue"
-            if kind == "AverageValue" and re.match(r"\s*avg\s*[({b]", query):
+            if kind == "AverageValue" and _AVERAGES.search(query):
                 yield of_item(
                     item, ("spec", "triggers", position, "metadata", "query"),
                     "averages, and AverageValue divides by the replicas once more",

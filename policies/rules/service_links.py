@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.engines import Engine, Program, engine_called
+from policies.engines import Engine, Program, engine_called, engine_of
 from policies.inventory import Inventory
 from policies.model import Context, Manifest, Rule, Violation
 from policies.pods import DYNAMO, Pod
@@ -21,11 +21,12 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     }
     seen: set[tuple[int, object]] = set()
     for program in inventory.programs:
-        pod, engine = program.container.pod, program.engine or _left_to_kserve(program)
+        pod = program.container.pod
+        engine = program.engine or _left_to_kserve(program) or _joined(program)
         links = pod.spec.get("enableServiceLinks")
         # Of pods that operators complete, these take the pod's own fields as they are written.
         taken = pod.kind in DYNAMO or _of_kserve(pod)
-        if engine is None or links is False or (pod.completed and not taken):
+        if engine is None or links is False or (pod.completed and not taken) or pod.of_knative:
             continue
         if (pod.index, pod.path) in seen:
             continue
@@ -52,6 +53,14 @@ def _left_to_kserve(program: Program) -> Engine | None:
     given = any(container.spec.get(key) for key in ("image", "command"))
     ours = _of_kserve(container.pod) and container.name == "main" and not given
     return engine_called("vllm") if ours else None
+
+
+def _joined(program: Program) -> Engine | None:
+    """The engine that Ray starts in a worker, of which only the image tells."""
+    container = program.container
+    if "workerGroupSpecs" not in container.pod.path or container.kind != "container":
+        return None
+    return engine_of(container.image)
 
 
 def _of_kserve(pod: Pod) -> bool:

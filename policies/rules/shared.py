@@ -10,7 +10,7 @@ from policies.engines import Program
 from policies.graph import Item
 from policies.inventory import Inventory
 from policies.model import Context, Path, Severity, Violation
-from policies.pods import Pod, descend
+from policies.pods import DYNAMO, Pod, descend
 from policies.tree import integer, mapping, sequence
 from tokenworks.catalog.commandline import grammars
 
@@ -103,6 +103,8 @@ def env_path(program: Program, name: str) -> Path:
 
 def pods_of_group(pod: Pod) -> int | None:
     """Pods of the group that this template belongs to; None where it is in none."""
+    if pod.kind in DYNAMO:
+        return _group_of_dynamo(pod)
     if pod.role == "pod" and "leaderWorkerPattern" not in pod.path:
         return None
     if pod.kind.startswith("Ray"):
@@ -119,6 +121,16 @@ def pods_of_group(pod: Pod) -> int | None:
     if size is None and "leaderWorkerTemplate" in pod.path:
         return 1
     return size
+
+
+def _group_of_dynamo(pod: Pod) -> int | None:
+    """Pods that a component of Dynamo's spreads over, one a node (`multinode.nodeCount`)."""
+    for length in range(len(pod.path), 0, -1):
+        nodes = mapping(mapping(descend(pod.object, pod.path[:length])).get("multinode"))
+        count = integer(nodes.get("nodeCount"), 1)
+        if nodes:
+            return count if count and count > 1 else None
+    return None
 
 
 def _group_of_ome(pod: Pod) -> int | None:

@@ -358,7 +358,7 @@ def _downloading(inventory: Inventory) -> Iterator[tuple[Program, str]]:
 
 def hub_weights(program: Program) -> str | None:
     """The model that an engine fetches from a hub when it starts; None where it does not."""
-    keeps_none = program.needs_gpu and not _left_to_others(program.container)
+    keeps_none = program.loads and not _left_to_others(program.container)
     return hub_model(program) if keeps_none and _fetches(program) else None
 
 
@@ -676,7 +676,7 @@ def _fetched_by_tools(inventory: Inventory) -> Iterator[Violation]:
             yield about(program, (key,), f"fetches {what}", remedy)
 
 
-_KTHENA = re.compile(r"--source[= ](?P<model>[\w.-]+/[\w.-]+)(?=\s|$)")
+_KTHENA = re.compile(r"--source[= ](?:hf://)?(?P<model>[\w.-]+/[\w.-]+)(?=\s|$)")
 
 
 def _fetched_by_kthena(inventory: Inventory) -> Iterator[Violation]:
@@ -781,7 +781,7 @@ def hub_offline(inventory: Inventory, _context: Context) -> Iterator[Violation]:
 def ephemeral_limit(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
         container = program.container
-        holds = program.needs_gpu or bool(program.accelerators)
+        holds = program.loads or bool(program.accelerators)
         if program.engine is None or not holds or _left_to_others(container):
             continue
         if "ephemeral-storage" in _limits(container):
@@ -886,10 +886,9 @@ def _unwritable(container: Container, folders: list[str]) -> Iterator[tuple[str,
 def nonroot_home(inventory: Inventory, _context: Context) -> Iterator[Violation]:
     for program in inventory.programs:
         container = program.container
-        if program.engine is None or not program.needs_gpu or container.completed:
+        if program.engine is None or not program.loads or container.completed:
             continue
-        user = _user(container)
-        env = container.env
+        user, env = _user(container), container.env
         if not user or any(name in env for name in ("HOME", "HF_HOME", "XDG_CACHE_HOME")):
             continue
         if program.line.script is not None and "HOME=" in program.line.script:
@@ -899,18 +898,20 @@ def nonroot_home(inventory: Inventory, _context: Context) -> Iterator[Violation]
         yield about(
             program,
             ("env",),
-            f"runs as user {user} without HOME: its caches are where that user cannot write",
+            f"runs as {user} without HOME: its caches are where that user cannot write",
             "set HOME and HF_HOME to mounted folders that the user may write",
         )
 
 
-def _user(container: Container) -> int | None:
-    """The user it runs as, where one is written that is not root."""
-    for level in (container.spec, container.pod.spec):
-        user = mapping(level.get("securityContext")).get("runAsUser")
+def _user(container: Container) -> str | None:
+    """The user it runs as, where it is written that it is not root."""
+    contexts = [mapping(of.get("securityContext")) for of in (container.spec, container.pod.spec)]
+    for context in contexts:
+        user = context.get("runAsUser")
         if isinstance(user, int) and not isinstance(user, bool):
-            return user or None
-    return None
+            return f"user {user}" if user else None
+    another = any(context.get("runAsNonRoot") is True for context in contexts)
+    return "a user that is not root" if another else None
 
 
 ALL = (

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 from typer.testing import CliRunner
 
 import policies
@@ -61,6 +62,21 @@ def test_a_placeholder_is_said_once(tmp_path: Path) -> None:
     path.write_text(FINE.replace("nginx:1.27", "$IMAGE").replace(f"@sha256:{'a' * 64}", ""))
     (finding,) = checked(path).findings
     assert (finding.rule, finding.line) == ("leftover", 7)
+
+
+def test_a_placeholder_of_a_script_hides_nothing_else_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    script = (
+        "# <your comment>\nexport HF_TOKEN=<YOUR_TOKEN>\nvllm serve org/m --trust-remote-code\n"
+    )
+    container = {"name": "a", "image": f"vllm/vllm-openai:v0.26.0@sha256:{'a' * 64}"}
+    shell = {"command": ["bash", "-c"], "args": [script]}
+    spec = {"containers": [{**container, **shell}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
+    path.write_text(yaml.safe_dump(pod))
+    found = {finding.rule: finding for finding in checked(path).findings}
+    assert "left: export HF_TOKEN=<YOUR_TOKEN>" in found["leftover"].message
+    assert found["leftover"].line == found["remote-code"].line
 
 
 def test_lists_keep_the_lines_of_their_items(tmp_path: Path) -> None:

@@ -167,3 +167,42 @@ def test_the_examples_of_all_rules_have_the_right_shape() -> None:
     examples = Path(policies.__file__).parent / "examples"
     report = check_paths([str(examples)], io.BytesIO(), Context())
     assert [f for f in report.findings if f.rule == "malformed"] == []
+
+
+CONTAINERS = "    spec: {containers: [{name: a, image: a, args: [b]}]}\n"
+LABELLED = "  template:\n    metadata: {labels: {app: a}}\n" + CONTAINERS
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "says"),
+    [
+        (DEPLOYMENT + "strategy: {type: Recreate}\nspec: {}\n", "strategy", "no object has"),
+        (DEPLOYMENT + "spec:\n" + LABELLED, "spec", "found no selector"),
+        (
+            DEPLOYMENT + "spec:\n  selector: {matchLabels: {app: b}}\n" + LABELLED,
+            "spec.selector.matchLabels.app", "does not have: app",
+        ),
+        (
+            DEPLOYMENT + "spec:\n  selector: {matchLabels: {x: null}}\n" + LABELLED,
+            "spec.selector.matchLabels.x", "does not have: x",
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_api_server_refuses(text: str, field: str, says: str) -> None:
+    (finding,) = [f for f in checked(text).findings if f.rule == "malformed"]
+    assert finding.field == field
+    assert says in finding.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DEPLOYMENT + "spec:\n  selector: {matchLabels: {app: a}}\n" + LABELLED,
+        DEPLOYMENT + "spec:\n  template:\n    spec: {containers: [{name: a, image: a:2}]}\n",
+        DEPLOYMENT + "spec:\n  template:\n    spec: {containers: [{name: a, args: [b]}]}\n",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nimmutable: true\ndata: {}\n",
+    ],
+    ids=["whole", "patch of an image", "patch of arguments", "fields beside no spec"],
+)
+def test_what_the_api_server_takes(text: str) -> None:
+    assert [f for f in checked(text).findings if f.rule == "malformed"] == []

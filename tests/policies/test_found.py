@@ -514,3 +514,88 @@ def test_what_an_operator_may_bring_with_its_pods() -> None:
     assert found("missing-config", custom, config("seldon-kafkas")) != []
     plain = deployment(pod(engine(), volumes=volumes))
     assert found("missing-config", plain, config("other")) != []
+
+
+# --- Knative, Ray, groups of Dynamo's, and what runs on a CPU ------------------------------------
+
+
+def knative(spec: Object, **labels: str) -> Object:
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return named("serving.knative.dev/v1", "Service", spec={"template": template})
+
+
+def test_what_knative_does_by_itself() -> None:
+    made = knative(pod(engine(lifecycle=None)), **{"kueue.x-k8s.io/queue-name": "queue"})
+    for rule in ("drain", "service-links", "queue-label"):
+        assert found(rule, made) == []
+    assert found("readiness-probe", knative(pod(engine(readinessProbe=None)))) != []
+
+
+@pytest.mark.parametrize(
+    ("image", "joined"),
+    [("vllm/vllm-openai:v0.26.0", True), ("rayproject/ray-llm:2.50.0", True),
+     ("rayproject/ray:2.50.0", False), ("x/vllm-router:1", False)],
+)  # fmt: skip
+def test_workers_that_ray_starts_an_engine_in(image: str, joined: bool) -> None:
+    worker = {"name": "worker", "image": image}
+    group = {"groupName": "g", "template": {"spec": {"containers": [worker]}}}
+    cluster = named("ray.io/v1", "RayCluster", spec={"workerGroupSpecs": [group]})
+    assert bool(found("service-links", cluster)) == joined
+    group["template"]["spec"]["enableServiceLinks"] = False
+    assert found("service-links", cluster) == []
+
+
+@pytest.mark.parametrize(("nodes", "tensor", "fits"), [(2, 2, True), (1, 2, False)])
+def test_a_component_of_dynamos_over_several_nodes(nodes: int, tensor: int, fits: bool) -> None:
+    container = {
+        "name": "main", "image": "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.3.1",
+        "command": ["python3", "-m", "dynamo.vllm"],
+        "args": ["--model", "/m", "--tensor-parallel-size", str(tensor)],
+        "resources": {"limits": {"nvidia.com/gpu": 1}},
+    }  # fmt: skip
+    component = {
+        "name": "decode", "multinode": {"nodeCount": nodes},
+        "podTemplate": {"spec": {"containers": [container]}},
+    }  # fmt: skip
+    made = named("nvidia.com/v1beta1", "DynamoGraphDeployment", spec={"components": [component]})
+    told = [rule for rule in ("world-size", "group-size") if found(rule, made)]
+    assert told == ([] if fits else ["world-size"])
+
+
+def test_an_engine_on_the_cpu_downloads_as_any_other() -> None:
+    args = ["--model", "org/model"]
+    image = "vllm/vllm-openai-cpu:v0.26.0"
+    made = deployment(pod(engine(image=image, args=args, resources=PLAIN)))
+    assert found("weights-download", made) != []
+    assert found("ephemeral-limit", made) != []
+    assert found("gpu-limits", made) == []
+
+
+@pytest.mark.parametrize(
+    ("context", "said"),
+    [({"runAsUser": 1000}, "as user 1000"), ({"runAsNonRoot": True}, "as a user that is not root"),
+     ({"runAsUser": 0, "runAsNonRoot": True}, None), ({}, None)],
+)  # fmt: skip
+def test_users_without_a_home(context: Object, said: str | None) -> None:
+    messages = [
+        f.message for f in found("nonroot-home", deployment(pod(engine(), securityContext=context)))
+    ]
+    assert [said in message for message in messages if said] == ([True] if said else [])
+    assert len(messages) == (1 if said else 0)
+
+
+@pytest.mark.parametrize(
+    ("query", "averages"),
+    [
+        ("sum(vllm:num_requests_running)", False),
+        ("avg(vllm:num_requests_running)", True),
+        ("sum(vllm:num_requests_running{a='b'}) /\n count(kube_pod_info{pod=~'x'})", True),
+        ("sum(vllm:num_requests_running) / scalar(count(up))", True),
+        ("sum(vllm:num_requests_running) / 4", False),
+        ("sum(a) / sum(b)", False),
+    ],
+)
+def test_queries_that_average(query: str, averages: bool) -> None:
+    trigger = {"type": "prometheus", "metadata": {"query": query, "threshold": "4"}}
+    scaled = named("keda.sh/v1alpha1", "ScaledObject", spec={"triggers": [trigger]})
+    assert bool(found("metric-average", scaled)) == averages

@@ -192,9 +192,13 @@ def _unselected(spec: Mapping[str, Any]) -> Iterator[tuple[FieldPath, str, str, 
             ("spec",), "found no selector", "a selector that the labels of the template fit",
             "add selector.matchLabels, and the same labels to template.metadata.labels",
         )  # fmt: skip
-    elif wanted and template and not wanted.items() <= labels.items() and "spec" in template:
-        missing = next(key for key, value in wanted.items() if labels.get(key) != value)
-        yield (
+    elif wanted and "spec" in template:
+        apart = [key for key, value in wanted.items() if key not in labels or labels[key] != value]
+        yield from (_unfit(str(key)) for key in apart[:1])
+
+
+def _unfit(missing: str) -> tuple[FieldPath, str, str, str]:
+    return (
             ("spec", "selector", "matchLabels", str(missing)),
             f"found a label that the template does not have: {missing}",
             "labels of template.metadata.labels", "add the label to the template, or correct it",
