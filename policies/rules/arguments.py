@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from policies.commands import placed_words, words_of
-from policies.engines import Program
+from policies.engines import Program, repository_of
 from policies.inventory import Inventory
 from policies.model import Context, Path, Violation, rule
 from policies.pods import Container
@@ -15,7 +15,14 @@ from policies.rayserve import brought
 from policies.rules.shared import about, flag_path
 from policies.secrets import names_secret
 from policies.tree import is_mapping, known_items, mapping, sequence, unread
-from tokenworks.catalog.commandline import Gap, grammars, image_words, repeats, strangers
+from tokenworks.catalog.commandline import (
+    Gap,
+    grammars,
+    image_words,
+    newest_version,
+    repeats,
+    strangers,
+)
 
 _ARGS = (
     "https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/"
@@ -252,7 +259,9 @@ def unknown_flag(inventory: Inventory, _context: Context) -> Iterator[Violation]
         strange = {} if program.played else dict(_strangers(program))
         for name, gap in strange.items():
             if name != _drain_flag(program):  # shutdown-flag says more about it
-                yield about(program, flag_path(program, name), *_strange(program, name, gap))
+                words, moves = _strange(program, name, gap), _moving(program) is not None
+                said = "warning" if moves else None
+                yield about(program, flag_path(program, name), *words, said)
         for unknown in program.line.unknown:
             name = unknown.name.replace("_", "-").partition("=")[0]
             near = [other for other in unknown.near if _typo(name, other)]
@@ -267,12 +276,27 @@ def unknown_flag(inventory: Inventory, _context: Context) -> Iterator[Violation]
 
 def _strangers(program: Program) -> Iterator[tuple[str, Gap]]:
     """Flags that the engine's version does not know; Ray's images bring an engine of their own."""
-    image = program.container.image
+    image, moving = program.container.image, _moving(program)
     ray = brought(image) if program.container.kind == "model" else None
-    for name, found in strangers(program.line, ray.image if ray else image):
+    for name, found in strangers(program.line, ray.image if ray else moving or image):
         # Of a version that is at least this one: what went before it, and never came again.
-        if ray is None or ray.exact or (found.last and not found.next):
+        exact = ray.exact if ray else moving is None
+        if exact or (found.last and not found.next):
             yield name, found
+
+
+_MOVES = re.compile(r"(?P<repository>[^@]*?)(:(latest|nightly))?")
+
+
+def _moving(program: Program) -> str | None:
+    """The image with the newest version that we know in place of a tag that moves; None for all
+    other tags. It runs that version or a newer one."""
+    image = program.container.image
+    match = _MOVES.fullmatch(image)
+    if match is None or repository_of(image) != match["repository"]:
+        return None
+    version = newest_version(program.line.engine or "")
+    return f"{match['repository']}:v{version.removeprefix('v')}" if version else None
 
 
 def _drain_flag(program: Program) -> str | None:
@@ -292,7 +316,8 @@ def _strange(program: Program, name: str, gap: Gap) -> tuple[str, str]:
         )
         if part
     )
-    message = f"has a flag --{name}, which {title} {gap.version} does not know: {when}"
+    newer = " and newer" if _moving(program) else ""
+    message = f"has a flag --{name}, which {title} {gap.version}{newer} does not know: {when}"
     if gap.instead:
         return message, gap.instead
     if gap.next:

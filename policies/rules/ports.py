@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from policies.engines import Program
@@ -117,7 +117,7 @@ def container_port(inventory: Inventory, _context: Context) -> Iterator[Violatio
             continue
         if program.container.kind not in ("container", "sidecar") or served in _others(program):
             continue
-        if program.container.completed or any(_opens_declared(program, n) for n in numbers):
+        if program.container.completed or _opens_declared(program, numbers):
             continue
         yield about(
             program, ("ports",),
@@ -127,8 +127,12 @@ def container_port(inventory: Inventory, _context: Context) -> Iterator[Violatio
         )  # fmt: skip
 
 
-def _opens_declared(program: Program, number: int) -> bool:
-    return _opens(program, number)
+def _opens_declared(program: Program, numbers: Set[int]) -> bool:
+    """Whether another server may listen on what it declares: of Triton all of its ports are known,
+    and of others they are not."""
+    opened = [_opens(program, number) for number in numbers]
+    known = program.engine is not None and program.engine.name == "triton"
+    return all(opened) if known else any(opened)
 
 
 _PATHS = {

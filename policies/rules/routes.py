@@ -138,14 +138,13 @@ def _virtual_services(inventory: Inventory) -> Iterator[Violation]:
 
 
 def _ingresses(inventory: Inventory) -> Iterator[Violation]:
-    for item, controller in _model_ingresses(inventory):
-        notes = string_map(mapping(item.manifest.get("metadata")).get("annotations"))
+    for item, place, notes, controller in _model_ingresses(inventory):
         if controller == "nginx":
             key = "nginx.ingress.kubernetes.io/proxy-read-timeout"
             given = integer(notes.get(key), 60)
             if given is not None and given <= _LEAST:
                 yield of_item(
-                    item, ("metadata", "annotations"),
+                    item, place,
                     f"stops streams that are silent for {given} s (proxy-read-timeout)",
                     f'set the annotation {key}: "300"', "error" if key in notes else None,
                 )  # fmt: skip
@@ -155,14 +154,28 @@ def _ingresses(inventory: Inventory) -> Iterator[Violation]:
             given = int(match[1]) if match else 60
             if given <= _LEAST:
                 yield of_item(
-                    item, ("metadata", "annotations"),
+                    item, place,
                     f"stops streams that are silent for {given} s (idle_timeout)",
                     f"set the annotation {key}: idle_timeout.timeout_seconds=300",
                 )  # fmt: skip
 
 
-def _model_ingresses(inventory: Inventory) -> Iterator[tuple[Item, str]]:
-    """Ingresses to engines, and the controller that serves them."""
+_Notes = Mapping[str, str]
+
+
+def _model_ingresses(inventory: Inventory) -> Iterator[tuple[Item, Path, _Notes, str]]:
+    """Ingresses to engines, where their annotations stand, and the controller that serves them.
+
+    NVIDIA's operator makes one of `spec.expose.ingress`: NVIDIA/k8s-nim-operator,
+    api/apps/v1alpha1/common_types.go, read 2026-12-01.
+    """
+    for item in inventory.graph.of_kind("NIMService"):
+        given = mapping(mapping(item.spec.get("expose")).get("ingress"))
+        if given.get("enabled") is True:
+            notes = string_map(given.get("annotations"))
+            place = ("spec", "expose", "ingress", "annotations")
+            for controller in _controllers(mapping(given.get("spec")), notes):
+                yield item, place, notes, controller
     for item in inventory.graph.of_kind("Ingress"):
         names = [
             str(mapping(mapping(mapping(path).get("backend")).get("service")).get("name"))
@@ -175,12 +188,17 @@ def _model_ingresses(inventory: Inventory) -> Iterator[tuple[Item, str]]:
         if not any(serves_models(inventory, item.namespace, name) for name in names):
             continue
         notes = string_map(mapping(item.manifest.get("metadata")).get("annotations"))
-        named = str(item.spec.get("ingressClassName") or notes.get("kubernetes.io/ingress.class"))
-        for controller in ("nginx", "alb"):
-            if controller in named or any(
-                note.startswith(f"{controller}.ingress.kubernetes.io/") for note in notes
-            ):
-                yield item, controller
+        for controller in _controllers(item.spec, notes):
+            yield item, ("metadata", "annotations"), notes, controller
+
+
+def _controllers(spec: Mapping[str, Any], notes: _Notes) -> Iterator[str]:
+    """The controllers that an Ingress is written for."""
+    named = str(spec.get("ingressClassName") or notes.get("kubernetes.io/ingress.class"))
+    for controller in ("nginx", "alb"):
+        prefix = f"{controller}.ingress.kubernetes.io/"
+        if controller in named or any(note.startswith(prefix) for note in notes):
+            yield controller
 
 
 def _traffic_policies(inventory: Inventory) -> Iterator[Violation]:

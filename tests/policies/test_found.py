@@ -9,6 +9,7 @@ import pytest
 
 from policies import Finding
 from tests.policies.builders import (
+    DIGEST,
     LABELS,
     Object,
     deployment,
@@ -599,3 +600,58 @@ def test_queries_that_average(query: str, averages: bool) -> None:
     trigger = {"type": "prometheus", "metadata": {"query": query, "threshold": "4"}}
     scaled = named("keda.sh/v1alpha1", "ScaledObject", spec={"triggers": [trigger]})
     assert bool(found("metric-average", scaled)) == averages
+
+
+def test_an_ingress_that_nvidias_operator_makes() -> None:
+    ingress: Object = {"enabled": True, "spec": {"ingressClassName": "nginx"}}
+    made = named("apps.nvidia.com/v1alpha1", "NIMService", spec={"expose": {"ingress": ingress}})
+    (short,) = found("route-timeout", made)
+    assert short.field == "spec.expose.ingress.annotations"
+    ingress["annotations"] = {"nginx.ingress.kubernetes.io/proxy-read-timeout": "300"}
+    assert found("route-timeout", made) == []
+    ingress["annotations"], ingress["enabled"] = {}, False
+    assert found("route-timeout", made) == []
+
+
+def test_a_home_that_is_mounted_without_its_variable() -> None:
+    mounts = [{"name": "c", "mountPath": "/.cache"}]
+    made = pod(
+        engine(volumeMounts=mounts), securityContext={"runAsNonRoot": True},
+        volumes=[{"name": "c", "emptyDir": {"sizeLimit": "1Gi"}}],
+    )  # fmt: skip
+    assert found("nonroot-home", deployment(made)) == []
+
+
+@pytest.mark.parametrize(
+    ("image", "severity"),
+    [
+        ("vllm/vllm-openai:latest", "warning"),
+        ("vllm/vllm-openai:nightly", "warning"),
+        ("vllm/vllm-openai", "warning"),
+        ("vllm/vllm-openai:v0.26.0", "error"),
+        ("vllm/vllm-openai:v0.11.0", None),
+        ("vllm/vllm-openai:sometag", None),
+        (f"vllm/vllm-openai@{DIGEST}", None),
+        ("x/vllm:latest", None),
+    ],
+)
+def test_flags_that_newer_versions_dropped(image: str, severity: str | None) -> None:
+    made = engine(image=image, args=["--model", "/m", "--disable-log-requests"])
+    told = [
+        (f.severity, "--disable-log-requests" in f.message)
+        for f in found("unknown-flag", deployment(pod(made)))
+    ]
+    assert told == ([(severity, True)] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("ports", "wrong"),
+    [([8001, 8002, 8003], True), ([8000, 8003], False), ([8001], False), ([8001, 8002], False)],
+)
+def test_ports_that_triton_does_not_open(ports: list[int], wrong: bool) -> None:
+    made = engine(
+        image="nvcr.io/nvidia/tritonserver:24.04-py3", args=None, readinessProbe=None,
+        command=["tritonserver", "--model-repository=/models"], startupProbe=None,
+        livenessProbe=None, ports=[{"containerPort": port} for port in ports],
+    )  # fmt: skip
+    assert bool(found("container-port", deployment(pod(made)))) == wrong

@@ -28,7 +28,7 @@ from tokenworks.catalog.flags import (
     grammars,
     read_flags,
 )
-from tokenworks.catalog.lifetimes import Gap, gap, tag_of
+from tokenworks.catalog.lifetimes import Gap, gap, newest, tag_of
 from tokenworks.catalog.shell import (
     SHELLS,
     Statement,
@@ -171,6 +171,11 @@ def expanded(value: str, before: Mapping[str, str | None]) -> str:
     them there; as it stands where one of them is not known."""
     word = expand(value, before)
     return value if word.unknown else word.text
+
+
+def newest_version(engine: str) -> str | None:
+    """The newest version whose flags are known; None where those of no version are."""
+    return newest(engine)
 
 
 def strangers(line: CommandLine, image: str) -> Iterator[tuple[str, Gap]]:

@@ -61,6 +61,12 @@ def tag_of(engine: str, image: str) -> str | None:
     return tag if ours and separator else None
 
 
+def newest(engine: str) -> str | None:
+    """The newest version that was looked at; None of an engine without a table."""
+    table = _tables().get(engine)
+    return table.versions[-1] if table else None
+
+
 def gap(engine: str, flag: str, tag: str) -> Gap | None:
     """Of a flag (its long name, dashes inside) that the version of an image's tag does not know.
 
