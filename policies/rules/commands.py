@@ -28,6 +28,8 @@ def _find(inventory: Inventory, _context: Context) -> Iterator[Violation]:
             # A job that starts an engine for itself drains no stream when it is stopped.
             stays = container.pod.long_running or inventory.serves(program)
             found = _problem(program, script) if stays else None
+            if found is None and program.mode == "member":
+                found = _of_another(program, script)  # what joins a group starts no engine by name
         else:
             found = _of_another(program, script) if _stays(inventory, program) else None
         if found is None:

@@ -655,3 +655,21 @@ def test_ports_that_triton_does_not_open(ports: list[int], wrong: bool) -> None:
         livenessProbe=None, ports=[{"containerPort": port} for port in ports],
     )  # fmt: skip
     assert bool(found("container-port", deployment(pod(made)))) == wrong
+
+
+@pytest.mark.parametrize(
+    ("script", "stays"),
+    [
+        ("bash /vllm-workspace/multi-node-serving.sh worker --ray_address=$(A)", True),
+        ("exec bash /vllm-workspace/multi-node-serving.sh worker --ray_address=$(A)", False),
+    ],
+)
+def test_a_rank_that_joins_under_a_shell(script: str, stays: bool) -> None:
+    joins = engine(command=["sh", "-c"], args=[script])
+    template = {"leaderTemplate": {"spec": pod(engine())}, "workerTemplate": {"spec": pod(joins)}}
+    spec = {"leaderWorkerTemplate": {**template, "size": 2}}
+    group = named("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec=spec)
+    messages = [finding.message for finding in found("shell-pid1", group)]
+    assert ["runs bash under a shell without exec" in message for message in messages] == (
+        [True] if stays else []
+    )
