@@ -22,6 +22,10 @@ _LINK = (
 )
 _LEAST_WINDOW = 60
 """Seconds a busy engine may stay silent before it is restarted."""
+_LONGEST_WINDOW = 3600
+"""Seconds after which a hung engine is better replaced by hand."""
+_LONGEST_READINESS = 600
+"""Seconds for which a probe that waits for a start may keep a hung engine in service."""
 _LEAST_STARTUP = 120
 """Seconds below which no GPU engine has loaded weights: the default is 30."""
 _PATIENCE = 5
@@ -333,6 +337,16 @@ def _startup_timing(probe: _Probe) -> Iterator[Violation]:
 
 def _readiness_timing(probe: _Probe) -> Iterator[Violation]:
     yield from _impatient(probe, "warning")
+    spec = mapping(probe.program.container.spec.get("livenessProbe"))
+    restarts = _Probe(probe.program, "livenessProbe", spec).window if spec else None
+    windows = [probe.window or 0, *([restarts] if restarts is not None else [])]
+    if min(windows) > _LONGEST_READINESS:  # what restarts it takes it out of service, too
+        yield probe.violation(
+            f"keeps requests for {min(windows)} s when it no longer answers (periodSeconds x "
+            "failureThreshold)",
+            "set readinessProbe.failureThreshold to 3, and give the start-up time to startupProbe",
+            severity="warning",
+        )
 
 
 def _liveness_timing(probe: _Probe) -> Iterator[Violation]:
@@ -361,6 +375,13 @@ def _liveness_timing(probe: _Probe) -> Iterator[Violation]:
             severity="warning" if probe.program.container.completed else None,
         )
     if window is None:
+        return
+    if window > _LONGEST_WINDOW:
+        yield probe.violation(
+            f"is restarted after {window} s without an answer, which is as good as never",
+            "set livenessProbe periodSeconds x failureThreshold to some minutes",
+            severity="warning",
+        )
         return
     if window < _LEAST_WINDOW:
         yield probe.violation(

@@ -673,3 +673,33 @@ def test_a_rank_that_joins_under_a_shell(script: str, stays: bool) -> None:
     assert ["runs bash under a shell without exec" in message for message in messages] == (
         [True] if stays else []
     )
+
+
+@pytest.mark.parametrize(
+    ("rule", "key", "period", "failures", "said"),
+    [
+        ("readiness-probe", "readinessProbe", 30, 10_000, "keeps requests for 300000 s"),
+        ("readiness-probe", "readinessProbe", 10, 60, None),
+        ("liveness-probe", "livenessProbe", 60, 1000, "as good as never"),
+        ("liveness-probe", "livenessProbe", 60, 60, None),
+    ],
+)
+def test_probes_that_never_give_up(
+    rule: str, key: str, period: int, failures: int, said: str | None
+) -> None:
+    probe = {
+        "httpGet": {"path": "/health", "port": "http"}, "timeoutSeconds": 5,
+        "periodSeconds": period, "failureThreshold": failures,
+    }  # fmt: skip
+    made = engine(**{"livenessProbe": None, key: probe})
+    messages = [f.message for f in found(rule, deployment(pod(made))) if "has no" not in f.message]
+    assert [said in message for message in messages if said] == ([True] if said else [])
+    assert len(messages) == (1 if said else 0)
+
+
+def test_what_liveness_restarts_gets_no_requests() -> None:
+    probe = {"httpGet": {"path": "/health", "port": "http"}, "timeoutSeconds": 5}
+    waits = {**probe, "periodSeconds": 30, "failureThreshold": 60}
+    assert found("readiness-probe", deployment(pod(engine(readinessProbe=waits)))) == []
+    late = engine(readinessProbe=waits, livenessProbe={**waits, "failureThreshold": 61})
+    assert found("readiness-probe", deployment(pod(late))) != []
